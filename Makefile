@@ -1,0 +1,77 @@
+# pgqueue: `make help` lists the targets. On a machine with Go and apt nothing else has to be installed first.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI := $(CURDIR)/.bin/golangci-lint-$(GOLANGCI_VERSION)
+
+# The modules beside the core; each replaces it by path.
+MODULES := integration examples bench
+
+# -p 2: packages that start their own Postgres share the machine better two at a time.
+GOTEST := go test -race -p 2 -timeout 14m
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-zA-Z-]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup ## run the demo: index the Go standard library with two processes, kill one, prove that nothing was lost
+	@cd examples && go run ./indexer
+
+demo-clean: ## remove the demo's database
+	@rm -rf .demo
+
+test: setup ## run all tests, with the race detector
+	$(GOTEST) ./...
+	@for module in $(MODULES); do echo "== $$module"; (cd $$module && $(GOTEST) ./...) || exit 1; done
+
+test-full: setup ## run all tests at the sizes of the failure cases (slow)
+	PGQUEUE_TEST_FULL=1 go test -race -p 2 -timeout 60m ./...
+	@for module in $(MODULES); do echo "== $$module"; (cd $$module && PGQUEUE_TEST_FULL=1 go test -race -p 2 -timeout 60m ./...) || exit 1; done
+
+test-oldest: ## run all tests on the oldest supported Postgres
+	@scripts/setup-postgres.sh --version 14
+	PGQUEUE_POSTGRES_VERSION=14 $(MAKE) --no-print-directory test
+
+test-newest: ## run all tests on the newest supported Postgres
+	@scripts/setup-postgres.sh --version 18
+	PGQUEUE_POSTGRES_VERSION=18 $(MAKE) --no-print-directory test
+
+fuzz: setup ## fuzz the payload validation against Postgres (FUZZTIME=1m)
+	go test ./pgqueue -run '^$$' -fuzz FuzzPayload -fuzztime $${FUZZTIME:-1m}
+
+lint: $(GOLANGCI) ## gofmt, vet for Linux, macOS and Windows, golangci-lint, the rules of the house
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	@for dir in . $(MODULES); do \
+	  for os in linux darwin windows; do (cd $$dir && GOOS=$$os CGO_ENABLED=0 go vet ./...) || exit 1; done; \
+	  (cd $$dir && $(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...) || exit 1; \
+	  (cd $$dir && go mod tidy -diff) || exit 1; \
+	done
+	@scripts/house-rules.sh
+
+bench: setup ## measure; one JSON object a line (JOBS=200000)
+	@cd bench && go run .
+
+ci: ## what CI runs
+	$(MAKE) --no-print-directory test
+	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory test-oldest
+	$(MAKE) --no-print-directory test-newest
+
+db-up: ## start a Postgres for development in Docker, on port 5433
+	docker compose up -d --wait
+
+db-down: ## stop it and remove its data
+	docker compose down -v
+
+setup:
+	@scripts/setup-postgres.sh
+
+$(GOLANGCI):
+	@mkdir -p .bin
+	@GOBIN=$(CURDIR)/.bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION) \
+	  > .bin/install.log 2>&1 || { cat .bin/install.log; exit 1; }
+	@mv .bin/golangci-lint $@
+
+.PHONY: help demo demo-clean test test-full test-oldest test-newest fuzz lint bench ci db-up db-down setup
