@@ -1,0 +1,186 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// maxRepeats bounds the full batches of one pass: 50,000 leases with the default limit. What is left waits for the
+// next pass, so that a store which always answers with a full batch is not asked without end.
+const maxRepeats = 100
+
+// recoverLoop does passes over one target until ctx ends.
+func (r *Reaper) recoverLoop(ctx context.Context, t *target) {
+	var outage *outage // nil while the target works
+	for ctx.Err() == nil {
+		wait := r.jittered(r.config.Interval)
+		if outage == nil || r.overcome(ctx, t, outage) {
+			switch _, err := r.pass(ctx, t); {
+			case ctx.Err() != nil:
+				return
+			case err != nil && outage == nil:
+				r.config.Logger.Warn("reaper: cannot recover stale leases", "target", t.Name, "error", err)
+				outage = newOutage(r.config.Grace)
+			case err != nil:
+				outage.again()
+			case outage != nil:
+				r.config.Logger.Info("reaper: recovers stale leases again", "target", t.Name)
+				outage = nil
+			}
+		}
+		if outage != nil {
+			wait = outage.wait(wait)
+		}
+		down, next := outage != nil, time.Now().Add(wait)
+		r.update(t, func(status *TargetStatus) { status.Outage, status.NextPass = down, next })
+		if !pause(ctx, wait) {
+			return
+		}
+		r.update(t, func(status *TargetStatus) { status.NextPass = time.Time{} })
+	}
+}
+
+// outage is the time from a failed Recover to the first that works, for one target.
+type outage struct {
+	grace time.Duration
+	since time.Time // the first answer since the last failure; zero while there is none
+}
+
+func newOutage(grace time.Duration) *outage { return &outage{grace: grace} }
+
+// again starts the outage over: there was another failure.
+func (o *outage) again() { o.since = time.Time{} }
+
+// answered notes that the store can be reached, and says whether it could for the whole grace.
+func (o *outage) answered() bool {
+	if o.since.IsZero() {
+		o.since = time.Now()
+	}
+	return time.Since(o.since) >= o.grace
+}
+
+// wait shortens the usual wait where the grace ends sooner, and stretches it to the end where that is all that is left
+// of it, so that the pass after an outage comes neither early nor a whole interval late.
+func (o *outage) wait(usual time.Duration) time.Duration {
+	if o.since.IsZero() {
+		return usual
+	}
+	if left := o.grace - time.Since(o.since); left > 0 {
+		return min(usual, left)
+	}
+	return usual
+}
+
+// overcome asks, after a failure, whether the target may be recovered again: it has answered for the whole grace.
+func (r *Reaper) overcome(ctx context.Context, t *target, o *outage) bool {
+	pinger, ok := t.Recoverer.(Pinger)
+	if !ok {
+		return o.answered() // nothing to ask: the grace is all there is
+	}
+	err := r.call(ctx, t, "ping", pinger.Ping)
+	if err != nil {
+		o.again()
+		return false
+	}
+	return o.answered()
+}
+
+// pass takes stale leases until a batch is not full.
+func (r *Reaper) pass(ctx context.Context, t *target) (total Recovered, err error) {
+	for range maxRepeats {
+		var recovered Recovered
+		err := r.call(ctx, t, "recover", func(ctx context.Context) (err error) {
+			recovered, err = t.Recoverer.Recover(ctx, r.config.Limit)
+			return err
+		})
+		if err != nil {
+			return total, err // what it says of a failed call cannot be relied on
+		}
+		total = total.plus(recovered)
+		r.update(t, func(status *TargetStatus) { status.Totals = status.Totals.plus(recovered) })
+		if recovered.Total() > 0 && r.observers.recovered != nil {
+			r.tell(func() { r.observers.recovered.ReaperRecovered(t.Name, recovered) })
+		}
+		if recovered.Total() < r.config.Limit || ctx.Err() != nil {
+			break
+		}
+	}
+	r.update(t, func(status *TargetStatus) {
+		status.LastPass = time.Now()
+		status.Passes++
+	})
+	return total, nil
+}
+
+// maintainLoop maintains one target until ctx ends.
+func (r *Reaper) maintainLoop(ctx context.Context, t *target) {
+	retry := time.Duration(0)
+	for ctx.Err() == nil {
+		wait := r.config.MaintainEvery
+		switch err := r.maintain(ctx, t); {
+		case ctx.Err() != nil:
+			return
+		case err == nil && retry > 0:
+			r.config.Logger.Info("reaper: maintenance works again", "target", t.Name)
+			retry = 0
+		case err == nil:
+		case retry == 0:
+			r.config.Logger.Warn("reaper: maintenance failed", "target", t.Name, "error", err)
+			retry = min(r.config.Interval, r.config.MaintainEvery)
+			wait = retry
+		default:
+			retry = min(2*retry, r.config.MaintainEvery)
+			wait = retry
+		}
+		if !pause(ctx, r.jittered(wait)) {
+			return
+		}
+	}
+}
+
+// maintain calls Maintain once.
+func (r *Reaper) maintain(ctx context.Context, t *target) error {
+	err := r.call(ctx, t, "maintain", t.Maintainer.Maintain)
+	if err == nil {
+		r.update(t, func(status *TargetStatus) { status.LastMaintain = time.Now() })
+	}
+	return err
+}
+
+var errGoexit = errors.New("called runtime.Goexit")
+
+// call calls a target with a limit, contains its panic, and notes its failure. It runs on a goroutine of its own, so
+// that runtime.Goexit does not end the loop. It returns only when the call has: two never overlap.
+func (r *Reaper) call(ctx context.Context, t *target, operation string, function func(ctx context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, r.config.CallTimeout)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		result := errGoexit
+		defer func() {
+			if cause := recover(); cause != nil {
+				r.config.Logger.Error("reaper: a target panicked", "target", t.Name, "operation", operation,
+					"panic", cause, "stack", string(debug.Stack()))
+				result = fmt.Errorf("panic: %v", cause)
+			}
+			done <- result
+		}()
+		result = function(limited)
+	}()
+	err := <-done
+	if err == nil || ctx.Err() != nil {
+		return err // a call that the stop interrupted has not failed
+	}
+	err = fmt.Errorf("%s: %w", operation, err)
+	r.update(t, func(status *TargetStatus) {
+		status.LastError, status.LastErrorAt = err.Error(), time.Now()
+		status.Failures++
+	})
+	if r.observers.failure != nil {
+		r.tell(func() { r.observers.failure.ReaperFailed(t.Name, operation, err) })
+	}
+	return err
+}
