@@ -1,0 +1,5 @@
+//go:build !unix
+
+package pgserver
+
+func watchdogPID(*Server) int { return 0 }
