@@ -1,0 +1,137 @@
+package runner
+
+import (
+	"context"
+	"time"
+)
+
+// entry is one claimed task from its claim to its verdict.
+type entry[P, R any] struct {
+	task Task[P]
+	kind *kindState
+
+	// The lease, on the local monotonic clock. It counts from before the call that took or extended it was sent, so that it
+	// never ends later here than in the store.
+	taken    time.Time // when the latest successful claim or renewal was sent
+	leaseEnd time.Time
+	locked   bool // the latest renewal found the row locked: renew it first
+
+	waiting time.Time // since when it waits in the buffer
+
+	started  time.Time
+	deadline time.Time // zero: none
+	ctx      *taskContext
+	cancel   context.CancelCauseFunc
+	cause    error // why its context was cancelled while the handler ran
+	stuck    bool
+
+	verdict Verdict[R]
+	result  R
+	settled bool // no verdict is to be reported
+	judged  bool // the verdict is made: a cause that comes later does not count
+	crashed bool
+	crash   *crash
+	pause   time.Duration
+	err     error // what the handler returned
+	tries   int   // how often the verdict was answered with busy
+	again   time.Time
+	lastErr error // of the store, about the verdict
+}
+
+// lane is the entries of one kind in the order in which they were claimed. Taken ones are cut off the front.
+type lane[P, R any] struct {
+	kind    *kindState
+	entries []*entry[P, R]
+	numbers []uint64 // of each entry, rising over all lanes
+}
+
+// buffer holds claimed tasks that wait for a slot: one lane a kind, so that a kind at its bound blocks nobody. It is
+// guarded by the session's lock.
+type buffer[P, R any] struct {
+	lanes  []*lane[P, R]
+	byKind map[*kindState]*lane[P, R]
+	length int
+	number uint64
+}
+
+func (b *buffer[P, R]) push(e *entry[P, R]) {
+	l := b.byKind[e.kind]
+	if l == nil {
+		if b.byKind == nil {
+			b.byKind = make(map[*kindState]*lane[P, R])
+		}
+		l = &lane[P, R]{kind: e.kind}
+		b.byKind[e.kind] = l
+		b.lanes = append(b.lanes, l)
+	}
+	b.number++
+	l.entries = append(l.entries, e)
+	l.numbers = append(l.numbers, b.number)
+	b.length++
+	e.kind.buffered++
+}
+
+// pop takes the entry that was claimed first among those whose kind has a free slot; nil if there is none.
+func (b *buffer[P, R]) pop() *entry[P, R] {
+	if b.length == 0 {
+		return nil
+	}
+	var best *lane[P, R]
+	for _, l := range b.lanes {
+		if len(l.entries) > 0 && l.kind.running < l.kind.bound && (best == nil || l.numbers[0] < best.numbers[0]) {
+			best = l
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	e := best.entries[0]
+	best.entries[0] = nil
+	best.entries, best.numbers = best.entries[1:], best.numbers[1:]
+	if len(best.entries) == 0 {
+		best.entries, best.numbers = nil, nil // let go of the array
+	}
+	b.length--
+	best.kind.buffered--
+	return e
+}
+
+// remove takes out every entry for which drop answers true, in order.
+func (b *buffer[P, R]) remove(drop func(*entry[P, R]) bool) (out []*entry[P, R]) {
+	for _, l := range b.lanes {
+		kept := 0
+		for i, e := range l.entries {
+			if drop(e) {
+				out = append(out, e)
+				l.kind.buffered--
+				b.length--
+				continue
+			}
+			l.entries[kept], l.numbers[kept] = e, l.numbers[i]
+			kept++
+		}
+		clear(l.entries[kept:])
+		l.entries, l.numbers = l.entries[:kept], l.numbers[:kept]
+	}
+	return out
+}
+
+// each visits every entry.
+func (b *buffer[P, R]) each(visit func(*entry[P, R])) {
+	for _, l := range b.lanes {
+		for _, e := range l.entries {
+			visit(e)
+		}
+	}
+}
+
+// startable is how many entries could start if there were slots enough.
+func (b *buffer[P, R]) startable() (n int) {
+	if b.length == 0 {
+		return 0
+	}
+	for _, l := range b.lanes {
+		n += min(len(l.entries), l.kind.free())
+	}
+	return n
+}

@@ -1,0 +1,128 @@
+package runner
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	minClaimBackoff = 100 * time.Millisecond
+	maxClaimBackoff = 2 * time.Second
+)
+
+// claim asks the queue for tasks and hands them to the workers.
+func (s *session[P, R]) claim(request ClaimRequest, asked []*kindState) {
+	sent := time.Now() // before the call: the lease cannot have begun earlier
+	tasks, err := s.callClaim(request)
+	now := time.Now()
+	if err == nil && len(tasks) > request.Limit {
+		s.cfg.Logger.Error("runner: the queue leased more tasks than asked for; the rest is released",
+			"limit", request.Limit, "claimed", len(tasks))
+	}
+	s.noteClaim(request, len(tasks), now, now.Sub(sent), err)
+
+	entries := make([]*entry[P, R], 0, len(tasks))
+	for i := range tasks {
+		if tasks[i].Token == nil {
+			s.cfg.Logger.Error("runner: the queue leased a task without a token; it is left to its lease")
+			continue
+		}
+		entries = append(entries, &entry[P, R]{
+			task: tasks[i], taken: sent, leaseEnd: sent.Add(s.cfg.Lease), waiting: now,
+		})
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.failures++
+		s.hold = now.Add(backoffBetween(s.failures, minClaimBackoff, maxClaimBackoff))
+		if s.drain && s.failures >= maxDrainFailures {
+			s.drainErr = fmt.Errorf("runner: drain gave up after %d failed claims: %w", s.failures, err)
+			s.askStop()
+		}
+		return
+	}
+	s.failures = 0
+	s.claimed += uint64(len(tasks))
+	if len(tasks) == 0 {
+		for _, k := range asked {
+			k.more = false
+		}
+		s.probe = s.kinds.quiet()
+		return
+	}
+	s.rotation.used()
+	s.deliver(entries, request.Limit, now)
+}
+
+// deliver puts claimed tasks into the buffer and wakes workers for them. The lock is held.
+func (s *session[P, R]) deliver(entries []*entry[P, R], limit int, now time.Time) {
+	if s.stopping || now.Before(s.pausedUntil) {
+		s.release(entries)
+		return
+	}
+	ready := 0
+	var back []*entry[P, R]
+	for i, e := range entries {
+		kind, known := s.kinds.of(e.task.Kind)
+		e.kind = kind
+		kind.more = true
+		switch {
+		case !known:
+			s.cfg.Logger.Error("runner: the queue leased a task of a kind that was not asked for; it is released",
+				"task", e.task.Token.String(), "kind", e.task.Kind)
+			back = append(back, e)
+		case i >= limit, !now.Before(s.localEnd(e)):
+			// More than was asked for, or the answer took longer than the lease.
+			back = append(back, e)
+		case s.r.renewer == nil && kind.free() <= kind.buffered:
+			// It would have to wait, and nobody would renew its lease.
+			back = append(back, e)
+		default:
+			s.buffer.push(e)
+			ready++
+		}
+	}
+	s.release(back)
+	if ready >= s.idle {
+		s.tasks.Broadcast()
+	} else {
+		for range ready {
+			s.tasks.Signal()
+		}
+	}
+	if s.buffer.length > 0 {
+		s.arm(now.Add(s.cfg.Lease))
+	}
+}
+
+func (s *session[P, R]) callClaim(request ClaimRequest) (tasks []Task[P], err error) {
+	ctx, cancel := s.storageContext()
+	defer cancel()
+	defer containCall("Claim", &err)
+	return s.r.queue.Claim(ctx, request)
+}
+
+// noteClaim records a claim for Status and the observer.
+func (s *session[P, R]) noteClaim(request ClaimRequest, claimed int, now time.Time, took time.Duration, err error) {
+	r := s.r
+	r.mu.Lock()
+	r.claimed += uint64(claimed)
+	if err == nil {
+		r.lastClaim = now
+		r.lastClaimErr = ""
+	} else {
+		r.lastClaimErr = err.Error()
+	}
+	r.mu.Unlock()
+	if err != nil {
+		s.cfg.Logger.Warn("runner: claim failed", "error", err)
+	}
+	r.observe.claimDone(ClaimEvent{Queue: s.cfg.Name, Limit: request.Limit, Claimed: claimed, Duration: took, Err: err})
+}
+
+// backoffBetween doubles from low to high, half of it at random.
+func backoffBetween(failures int, low, high time.Duration) time.Duration {
+	return Exponential{Base: low, Max: high, Factor: 2, Jitter: 0.25}.Delay(failures)
+}

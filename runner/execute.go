@@ -1,0 +1,338 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// worker runs tasks in one slot until the session stops. runtime.Goexit in a handler ends the goroutine; another one
+// takes the slot over, and the attempt has failed.
+func (s *session[P, R]) worker(own *slot[P, R]) {
+	finished := false
+	defer func() {
+		if !finished {
+			go s.worker(own)
+		}
+	}()
+	for {
+		e := s.exchange(own)
+		if e == nil {
+			finished = true
+			return
+		}
+		s.attempt(e)
+	}
+}
+
+// exchange settles the slot's last task and takes the next, under one lock. It waits for a task, and answers nil when
+// the worker should exit.
+func (s *session[P, R]) exchange(own *slot[P, R]) *entry[P, R] {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := own.entry; e != nil {
+		own.entry = nil
+		s.settle(e, now)
+	}
+	for {
+		if !s.stopping {
+			if e := s.buffer.pop(); e != nil {
+				s.start(own, e, now)
+				s.changed()
+				return e
+			}
+		}
+		s.changed()
+		if s.stopping {
+			s.alive--
+			if s.alive == 0 {
+				close(s.allDone)
+			}
+			return nil
+		}
+		s.idle++
+		s.tasks.Wait()
+		s.idle--
+		now = time.Now()
+	}
+}
+
+// start puts an entry into a slot. The lock is held.
+func (s *session[P, R]) start(own *slot[P, R], e *entry[P, R], now time.Time) {
+	own.entry = e
+	s.running++
+	e.kind.running++
+	e.started = now
+	if e.kind.deadline >= 0 {
+		e.deadline = now.Add(e.kind.deadline)
+		s.arm(e.deadline)
+	}
+	s.arm(s.localEnd(e))
+	ctx, cancel := context.WithCancelCause(s.base)
+	e.cancel = cancel
+	e.ctx = &taskContext{Context: ctx, deadline: e.deadline}
+	// This stands if the handler does not come back.
+	e.crashed = true
+}
+
+// settle takes over a finished entry. The lock is held.
+func (s *session[P, R]) settle(e *entry[P, R], now time.Time) {
+	e.judged = true
+	s.running--
+	e.kind.running--
+	e.kind.ended++
+	took := max(now.Sub(e.started), time.Microsecond)
+	if s.mean == 0 {
+		s.mean = took
+	} else {
+		s.mean = max(time.Microsecond, s.mean+(took-s.mean)/8)
+	}
+	if s.ended {
+		return // nobody is left to write it: the lease runs out
+	}
+	if f := e.verdict.Failure; f != nil && !e.settled {
+		s.lastCode, s.lastCodeAt = f.Code, now
+	}
+	if e.pause > 0 {
+		s.pauseFor(e.pause, now)
+	}
+	if e.settled {
+		s.count(e, Succeeded, now)
+		return
+	}
+	s.enqueueVerdict(e)
+}
+
+// pauseFor stops claims for d and releases what has not started. The lock is held.
+func (s *session[P, R]) pauseFor(d time.Duration, now time.Time) {
+	if until := now.Add(d); until.After(s.pausedUntil) {
+		s.pausedUntil = until
+	}
+	s.kinds.look()
+	s.release(s.buffer.remove(func(*entry[P, R]) bool { return true }))
+	s.cfg.Logger.Warn("runner: paused by a handler", "for", d)
+	poke(s.loopWake)
+}
+
+// attempt runs the handler on one entry and leaves its verdict there. It contains whatever the handler does.
+func (s *session[P, R]) attempt(e *entry[P, R]) {
+	event := AttemptEvent{Queue: s.cfg.Name, Kind: e.task.Kind, Token: e.task.Token, Class: e.task.Class,
+		Attempt: e.task.Attempt, Due: e.task.Due, Claimed: e.task.Claimed}
+	ctx := context.Context(e.ctx)
+	defer func() { // also on Goexit
+		took := time.Since(e.started)
+		if e.crashed {
+			if e.crash == nil {
+				e.crash = &crash{kind: "runtime.Goexit", site: panicSite()}
+			}
+			s.judgeCrash(e)
+		}
+		e.cancel(nil)
+		if s.r.observe.end != nil {
+			event.Duration, event.Decision, event.Failure, event.Err = took, e.verdict.Decision, e.verdict.Failure, e.err
+			if e.settled {
+				event.Decision = 0
+			}
+			s.r.observe.attemptEnded(ctx, event)
+		}
+	}()
+	if e.task.Err != nil {
+		e.crashed = false
+		e.err = e.task.Err
+		s.judgeContained(e)
+		return
+	}
+	ctx = s.r.observe.attemptStarted(ctx, event)
+	if s.call(ctx, e) {
+		e.crashed = false
+		s.judgeContained(e)
+	}
+}
+
+// crash describes a panic or Goexit without its text, which may carry data.
+type crash struct {
+	kind string // Go type of the value, or "runtime.Goexit"
+	site string
+	text string
+}
+
+func (c *crash) Error() string { return "panic: " + c.kind + " at " + c.site }
+
+// call calls the handler; returned is false if it panicked.
+func (s *session[P, R]) call(ctx context.Context, e *entry[P, R]) (returned bool) {
+	defer func() {
+		if returned {
+			return
+		}
+		if v := recover(); v != nil {
+			e.crash = describePanic(v)
+			s.cfg.Logger.Error("runner: handler panicked", "task", e.task.Token.String(), "kind", e.task.Kind,
+				"panic", e.crash.text, "at", e.crash.site, "stack", string(debug.Stack()))
+		}
+	}()
+	e.result, e.err = s.r.handler.Handle(ctx, &e.task)
+	return true
+}
+
+func describePanic(v any) *crash {
+	c := &crash{kind: typeName(v), site: panicSite()}
+	if err, ok := v.(error); ok {
+		c.text = textOf(err)
+	} else {
+		c.text = textOfValue(v)
+	}
+	return c
+}
+
+func textOfValue(v any) string {
+	// fmt contains panics of String methods itself.
+	return cleanText(fmt.Sprint(v), maxMessage)
+}
+
+// judgeContained calls judge, which calls methods of the application's errors.
+func (s *session[P, R]) judgeContained(e *entry[P, R]) {
+	defer func() {
+		if v := recover(); v != nil {
+			e.crashed, e.crash = true, describePanic(v)
+		}
+	}()
+	s.judge(e)
+}
+
+// judgeCrash makes the verdict of an attempt that panicked.
+func (s *session[P, R]) judgeCrash(e *entry[P, R]) {
+	f := &Failure{Code: CodePanic, Message: e.crash.Error()}
+	if s.cfg.StoreErrorText && e.crash.text != "" {
+		f.Message = e.crash.Error() + ": " + e.crash.text
+	}
+	e.err = e.crash
+	e.settled, e.pause = false, 0
+	e.verdict = Verdict[R]{Token: e.task.Token, Decision: Retry, Failure: f.clean(), Delay: s.delay(e)}
+}
+
+// delay asks the kind's backoff.
+func (s *session[P, R]) delay(e *entry[P, R]) time.Duration {
+	failures := max(e.task.Failures, 0)
+	if failures < 1<<31-1 {
+		failures++
+	}
+	return delayAfter(e.kind.backoff, failures, s.cfg.Logger)
+}
+
+// judge makes the verdict of an attempt that returned; see [Handler] for the rules.
+func (s *session[P, R]) judge(e *entry[P, R]) {
+	s.mu.Lock()
+	cause := e.cause
+	e.judged = true // what happens from now on does not change the verdict
+	s.mu.Unlock()
+
+	v := &e.verdict
+	v.Token = e.task.Token
+	err := e.err
+	var d *decided
+	switch {
+	case e.task.Err != nil:
+		v.Decision, v.Failure, v.Delay = Retry, failureOf(err, CodeUndecodable, s.cfg.StoreErrorText), s.delay(e)
+		v.Failure.Code = CodeUndecodable
+	case err == nil && cause != ErrDeadline:
+		v.Decision, v.Result = Succeed, &e.result
+	case err == nil:
+		e.err = ErrDeadline
+		v.Decision, v.Failure, v.Delay = Retry, s.timeout(e), s.delay(e)
+	case errors.Is(err, ErrSettled):
+		e.settled = true
+	case errors.Is(err, ErrConfirm):
+		v.Decision, v.Delay = Confirm, s.delay(e)
+		v.Failure = &Failure{Code: CodeNotCommitted, Message: "the handler's transaction did not commit"}
+	case errors.As(err, &d):
+		s.judgeDecided(e, d, cause)
+	case cause == ErrStopping, cause == ErrLeaseLost:
+		v.Decision = Release
+	case cause == ErrCancelled:
+		v.Decision = Cancel
+	case cause == ErrDeadline:
+		v.Decision, v.Failure, v.Delay = Retry, s.timeout(e), s.delay(e)
+	default:
+		v.Decision, v.Failure, v.Delay = Retry, failureOf(err, CodeError, s.cfg.StoreErrorText), s.delay(e)
+	}
+	if v.Failure != nil {
+		s.cfg.Logger.Warn("runner: attempt failed", "task", e.task.Token.String(), "kind", e.task.Kind,
+			"attempt", e.task.Attempt, "code", v.Failure.Code, "error", textOf(e.err), "retry_in", v.Delay)
+	}
+}
+
+func (s *session[P, R]) judgeDecided(e *entry[P, R], d *decided, cause error) {
+	v := &e.verdict
+	switch d.will {
+	case willFail:
+		v.Decision, v.Failure = Fail, failureOf(e.err, CodeError, s.cfg.StoreErrorText)
+	case willCancel:
+		v.Decision = Cancel
+		if d.err != nil {
+			v.Failure = failureOf(e.err, CodeError, s.cfg.StoreErrorText)
+		}
+	case willSnooze:
+		v.Decision, v.Delay = Snooze, d.delay
+	case willPause:
+		v.Decision, v.Delay, e.pause = Snooze, d.delay, d.delay
+	case willRetryAfter:
+		v.Decision, v.Delay = Retry, d.delay
+		if v.Delay <= 0 {
+			v.Delay = s.delay(e)
+		}
+		if cause == ErrDeadline {
+			v.Failure = s.timeout(e)
+		} else {
+			v.Failure = failureOf(e.err, CodeError, s.cfg.StoreErrorText)
+		}
+	}
+}
+
+func (s *session[P, R]) timeout(e *entry[P, R]) *Failure {
+	return &Failure{Code: CodeTimeout, Message: "deadline of " + e.kind.deadline.String() + " exceeded"}
+}
+
+// taskContext gives a handler's context its deadline. The watcher cancels it then: a timer for each task would cost
+// more than the rest of the runner.
+type taskContext struct {
+	context.Context
+	deadline time.Time
+}
+
+// Deadline implements [context.Context].
+func (c *taskContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
+
+// Err answers as a context with a deadline of its own would.
+func (c *taskContext) Err() error {
+	err := c.Context.Err()
+	if err != nil && context.Cause(c.Context) == ErrDeadline {
+		return context.DeadlineExceeded
+	}
+	return err
+}
+
+// panicSite names the first function of the application on the stack of a deferred call.
+func panicSite() string {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	below := false // the runtime's panic or Goexit
+	for {
+		f, more := frames.Next()
+		switch {
+		case strings.HasPrefix(f.Function, "runtime."):
+			below = below || f.Function == "runtime.gopanic" || f.Function == "runtime.Goexit" ||
+				f.Function == "runtime.sigpanic" || strings.HasPrefix(f.Function, "runtime.panic")
+		case below && f.Function != "":
+			return fmt.Sprintf("%s (%s:%d)", f.Function, path.Base(f.File), f.Line)
+		}
+		if !more {
+			return "unknown"
+		}
+	}
+}

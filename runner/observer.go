@@ -1,0 +1,233 @@
+package runner
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Every interface of this file is optional: [New] asks once which of them [Config].Observer implements. Methods are
+// called from the runner's own goroutines, several at a time, and must return quickly. One that panics is contained
+// and logged, and the runner goes on.
+
+// ClaimObserver is told about every claim.
+type ClaimObserver interface{ ClaimDone(ClaimEvent) }
+
+// ClaimEvent describes one call of Claim.
+type ClaimEvent struct {
+	Queue    string
+	Limit    int
+	Claimed  int
+	Duration time.Duration
+	Err      error
+}
+
+// AttemptStartObserver is told before a handler starts. The context that it returns, derived from ctx, is given to the
+// handler: this is where a span begins. A nil one is ignored.
+type AttemptStartObserver interface {
+	AttemptStarted(ctx context.Context, e AttemptEvent) context.Context
+}
+
+// AttemptEndObserver is told after a handler has returned, with the context that the handler had.
+type AttemptEndObserver interface {
+	AttemptEnded(ctx context.Context, e AttemptEvent)
+}
+
+// AttemptEvent describes one attempt. The second group is known at its end only.
+type AttemptEvent struct {
+	Queue   string
+	Kind    string
+	Token   Token
+	Class   Class
+	Attempt int
+	Due     time.Time // on the store's clock
+	Claimed time.Time // on the store's clock
+
+	Duration time.Duration
+	Decision Decision // zero where nothing is reported, see [ErrSettled]
+	Failure  *Failure
+	Err      error // what the handler returned, or an error that describes its panic
+}
+
+// VerdictObserver is told what became of every verdict, [Busy] excepted, which is not the end.
+type VerdictObserver interface{ VerdictDone(VerdictEvent) }
+
+// VerdictEvent describes the end of one claim. Outcome is [Lost] also where a verdict could not be written before
+// its lease had run out; Err is the last error of the store then.
+type VerdictEvent struct {
+	Queue    string
+	Kind     string
+	Token    Token
+	Decision Decision
+	Outcome  Outcome
+	Failure  *Failure
+	Err      error
+}
+
+// FlushObserver is told about every call of Report.
+type FlushObserver interface{ FlushDone(FlushEvent) }
+
+// FlushEvent describes one call of Report.
+type FlushEvent struct {
+	Queue    string
+	Verdicts int
+	Busy     int // of these must be sent again
+	Duration time.Duration
+	Err      error
+}
+
+// RenewObserver is told about every renewal.
+type RenewObserver interface{ RenewDone(RenewEvent) }
+
+// RenewEvent describes one call of Renew.
+type RenewEvent struct {
+	Queue                                      string
+	Renewed, Refused, Locked, CancelsRequested int
+	Duration                                   time.Duration
+	Err                                        error
+}
+
+// LeaseLostObserver is told when a task's context is cancelled because its lease was refused or ran out unanswered, or
+// when a task that had not started is dropped for that reason.
+type LeaseLostObserver interface{ LeaseLost(LeaseEvent) }
+
+// LeaseEvent describes one lost lease.
+type LeaseEvent struct {
+	Queue   string
+	Kind    string
+	Token   Token
+	Refused bool // the queue said so; otherwise there was no answer in time
+	Started bool
+}
+
+// StuckObserver is told once about a handler that has outlived its deadline and its clean-up time.
+type StuckObserver interface{ TaskStuck(StuckEvent) }
+
+// StuckEvent describes a handler that ignores its context.
+type StuckEvent struct {
+	Queue   string
+	Kind    string
+	Token   Token
+	Running time.Duration
+}
+
+// WakeObserver is told when an idle runner looks for work.
+type WakeObserver interface{ Woken(WakeEvent) }
+
+// WakeEvent says what woke the runner.
+type WakeEvent struct {
+	Queue  string
+	Source WakeSource
+	Hints  int // merged into this wake, with WakeHint
+}
+
+// WakeSource is what woke a runner.
+type WakeSource uint8
+
+const (
+	WakeHint WakeSource = iota + 1 // [Runner.Wake]
+	WakePoll                       // the poll interval
+	WakeDue                        // a scheduled task has become due
+)
+
+// observers holds what the observer implements; nil fields cost one comparison.
+type observers struct {
+	log     *slog.Logger
+	claim   ClaimObserver
+	start   AttemptStartObserver
+	end     AttemptEndObserver
+	verdict VerdictObserver
+	flush   FlushObserver
+	renew   RenewObserver
+	lease   LeaseLostObserver
+	stuck   StuckObserver
+	wake    WakeObserver
+}
+
+func newObservers(o any, log *slog.Logger) observers {
+	var all observers
+	all.log = log
+	all.claim, _ = o.(ClaimObserver)
+	all.start, _ = o.(AttemptStartObserver)
+	all.end, _ = o.(AttemptEndObserver)
+	all.verdict, _ = o.(VerdictObserver)
+	all.flush, _ = o.(FlushObserver)
+	all.renew, _ = o.(RenewObserver)
+	all.lease, _ = o.(LeaseLostObserver)
+	all.stuck, _ = o.(StuckObserver)
+	all.wake, _ = o.(WakeObserver)
+	return all
+}
+
+func (o *observers) contain(name string) {
+	if v := recover(); v != nil {
+		o.log.Error("runner: observer panicked", "method", name, "type", typeName(v), "at", panicSite())
+	}
+}
+
+func (o *observers) claimDone(e ClaimEvent) {
+	if o.claim != nil {
+		defer o.contain("ClaimDone")
+		o.claim.ClaimDone(e)
+	}
+}
+
+func (o *observers) attemptStarted(ctx context.Context, e AttemptEvent) (out context.Context) {
+	out = ctx
+	if o.start != nil {
+		defer o.contain("AttemptStarted")
+		if c := o.start.AttemptStarted(ctx, e); c != nil {
+			out = c
+		}
+	}
+	return out
+}
+
+func (o *observers) attemptEnded(ctx context.Context, e AttemptEvent) {
+	if o.end != nil {
+		defer o.contain("AttemptEnded")
+		o.end.AttemptEnded(ctx, e)
+	}
+}
+
+func (o *observers) verdictDone(e VerdictEvent) {
+	if o.verdict != nil {
+		defer o.contain("VerdictDone")
+		o.verdict.VerdictDone(e)
+	}
+}
+
+func (o *observers) flushDone(e FlushEvent) {
+	if o.flush != nil {
+		defer o.contain("FlushDone")
+		o.flush.FlushDone(e)
+	}
+}
+
+func (o *observers) renewDone(e RenewEvent) {
+	if o.renew != nil {
+		defer o.contain("RenewDone")
+		o.renew.RenewDone(e)
+	}
+}
+
+func (o *observers) leaseLost(e LeaseEvent) {
+	if o.lease != nil {
+		defer o.contain("LeaseLost")
+		o.lease.LeaseLost(e)
+	}
+}
+
+func (o *observers) taskStuck(e StuckEvent) {
+	if o.stuck != nil {
+		defer o.contain("TaskStuck")
+		o.stuck.TaskStuck(e)
+	}
+}
+
+func (o *observers) woken(e WakeEvent) {
+	if o.wake != nil {
+		defer o.contain("Woken")
+		o.wake.Woken(e)
+	}
+}

@@ -1,0 +1,166 @@
+package runner
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// prefetch is how much work, measured in time, is claimed ahead of the slots.
+const prefetch = time.Second
+
+// session is one Run or Drain of a runner. Its goroutines: the loop that claims, the workers, two that flush verdicts,
+// one that watches deadlines and leases, and one that renews. All of them have ended when it has, but for handlers
+// that ignore their context.
+type session[P, R any] struct {
+	r       *Runner[P, R]
+	cfg     *Config
+	base    context.Context // carries the values of Run's context and is never cancelled
+	drain   bool
+	began   time.Time
+	stop    chan struct{} // closed by askStop
+	stopped sync.Once
+
+	loopWake  chan struct{} // all three have room for one and are sent to without blocking
+	watchWake chan struct{}
+	flushWake chan struct{}
+	helpWake  chan struct{}
+
+	mu    sync.Mutex
+	tasks *sync.Cond // workers wait for tasks
+
+	slots    []*slot[P, R]
+	alive    int // workers that have not exited
+	idle     int // workers that wait
+	running  int
+	buffer   buffer[P, R]
+	kinds    *kindSet
+	stopping bool
+	ended    bool          // late handlers drop what they have
+	allDone  chan struct{} // closed when the last worker has exited
+
+	// The loop's own.
+	rotation    rotation
+	window      window
+	claimed     uint64
+	room        bool      // the loop waits for room in the buffer
+	poll        time.Time // when to look again without a hint
+	due         bool      // poll is the time at which a task is due
+	probe       bool      // the loop has become idle and should ask when the next task is due
+	hold        time.Time // no claim before, after an error
+	failures    int       // claims in a row
+	pausedUntil time.Time
+	calm        bool // the latest claim began with nothing in flight
+	drained     bool
+	drainErr    error
+
+	mean time.Duration // of handlers, exponentially weighted
+
+	alarm time.Time // when the watcher must look next; zero: never
+
+	// The reporter's own.
+	pending    []*entry[P, R] // verdicts to write
+	delayed    []*entry[P, R] // verdicts to write later
+	inFlight   int            // verdicts being written
+	flushIdle  bool           // the first flusher sleeps and must be woken
+	flushHold  time.Time      // no flush before, after an error
+	flushFails int            // in a row
+	flushLimit int            // rows, cut after an error
+	flushClose bool           // end when everything is written
+	flushEnd   time.Time      // or then at the latest
+
+	lastCode   string // of a failed attempt
+	lastCodeAt time.Time
+
+	counts Outcomes
+	side   sync.WaitGroup // observer calls made beside
+}
+
+// slot is one worker's place.
+type slot[P, R any] struct {
+	entry *entry[P, R]
+}
+
+func newSession[P, R any](r *Runner[P, R], ctx context.Context, drain bool) *session[P, R] {
+	s := &session[P, R]{
+		r: r, cfg: &r.config, base: context.WithoutCancel(ctx), drain: drain, began: time.Now(),
+		stop:     make(chan struct{}),
+		loopWake: make(chan struct{}, 1), watchWake: make(chan struct{}, 1),
+		flushWake: make(chan struct{}, 1), helpWake: make(chan struct{}, 1),
+		allDone:    make(chan struct{}),
+		kinds:      newKindSet(&r.config),
+		rotation:   rotation{classes: r.config.Classes},
+		window:     window{length: r.config.Window},
+		flushLimit: r.config.MaxReport,
+	}
+	s.poll = s.began.Add(jittered(s.cfg.Poll))
+	s.slots = make([]*slot[P, R], r.config.Workers)
+	for i := range s.slots {
+		s.slots[i] = &slot[P, R]{}
+	}
+	s.tasks = sync.NewCond(&s.mu)
+	return s
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (s *session[P, R]) askStop() { s.stopped.Do(func() { close(s.stop) }) }
+
+// unwritten counts verdicts that have not been written. The lock is held.
+func (s *session[P, R]) unwritten() int { return len(s.pending) + len(s.delayed) + s.inFlight }
+
+// inWork counts all claimed tasks whose end has not been written. The lock is held.
+func (s *session[P, R]) inWork() int { return s.running + s.buffer.length + s.unwritten() }
+
+// hint takes one hint from outside.
+func (s *session[P, R]) hint() {
+	now := time.Now()
+	s.mu.Lock()
+	fresh, arm := s.window.hint(now)
+	s.mu.Unlock()
+	if fresh || arm {
+		poke(s.loopWake)
+	}
+	if !fresh {
+		s.r.mu.Lock()
+		s.r.merged++
+		s.r.mu.Unlock()
+	}
+}
+
+// release gives back entries that have not started. The lock is held.
+func (s *session[P, R]) release(entries []*entry[P, R]) {
+	for _, e := range entries {
+		e.verdict = Verdict[R]{Token: e.task.Token, Decision: Release}
+		s.enqueueVerdict(e)
+	}
+}
+
+// enqueueVerdict hands a verdict to the flushers. The lock is held.
+func (s *session[P, R]) enqueueVerdict(e *entry[P, R]) {
+	s.pending = append(s.pending, e)
+	if s.flushIdle {
+		s.flushIdle = false
+		poke(s.flushWake)
+	} else if len(s.pending) == s.helpAt() {
+		poke(s.helpWake)
+	}
+}
+
+// helpAt is how many pending verdicts justify a second flush beside the first.
+func (s *session[P, R]) helpAt() int { return max(2, s.cfg.MaxReport/4) }
+
+// changed wakes the loop if it waits for what has just changed: room for a claim, or the end of a drain.
+func (s *session[P, R]) changed() {
+	if s.room && s.wants() {
+		s.room = false
+		poke(s.loopWake)
+	} else if s.drain && s.inWork() == 0 {
+		poke(s.loopWake)
+	}
+}
