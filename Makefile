@@ -19,6 +19,9 @@ help: ## list the targets
 demo: setup ## run the demo: index the Go standard library with two processes, kill one, prove that nothing was lost
 	@cd examples && go run ./indexer
 
+demo-serve: setup ## start the demo's database again, for psql
+	@cd examples && go run ./indexer serve
+
 demo-clean: ## remove the demo's database
 	@rm -rf .demo
 
@@ -74,4 +77,4 @@ $(GOLANGCI):
 	  > .bin/install.log 2>&1 || { cat .bin/install.log; exit 1; }
 	@mv .bin/golangci-lint $@
 
-.PHONY: help demo demo-clean test test-full test-oldest test-newest fuzz lint bench ci db-up db-down setup
+.PHONY: help demo demo-serve demo-clean test test-full test-oldest test-newest fuzz lint bench ci db-up db-down setup

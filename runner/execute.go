@@ -261,10 +261,23 @@ func (s *session[P, R]) judge(e *entry[P, R]) {
 	default:
 		v.Decision, v.Failure, v.Delay = Retry, failureOf(err, CodeError, s.cfg.StoreErrorText), s.delay(e)
 	}
-	if v.Failure != nil {
-		s.cfg.Logger.Warn("runner: attempt failed", "task", e.task.Token.String(), "kind", e.task.Kind,
-			"attempt", e.task.Attempt, "code", v.Failure.Code, "error", textOf(e.err), "retry_in", v.Delay)
+	s.logFailure(e)
+}
+
+// logFailure tells an operator about an attempt that failed.
+func (s *session[P, R]) logFailure(e *entry[P, R]) {
+	f := e.verdict.Failure
+	if f == nil {
+		return
 	}
+	attrs := []any{"task", e.task.Token.String(), "kind", e.task.Kind, "attempt", e.task.Attempt, "code", f.Code,
+		"error", textOf(e.err)}
+	if e.verdict.Decision == Retry {
+		attrs = append(attrs, "retry_in", e.verdict.Delay)
+	} else {
+		attrs = append(attrs, "retry", "never")
+	}
+	s.cfg.Logger.Warn("runner: attempt failed", attrs...)
 }
 
 func (s *session[P, R]) judgeDecided(e *entry[P, R], d *decided, cause error) {

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pgqueue/pgqueue/internal/pgserver"
+	"github.com/pgqueue/pgqueue/migrations"
+)
+
+// poolSize is the same for every engine.
+const poolSize = 10
+
+// server is the Postgres that is measured.
+type server struct {
+	url   string
+	close func()
+	next  int // numbers the databases
+}
+
+func openServer(ctx context.Context) (*server, error) {
+	if url := os.Getenv("DATABASE_URL"); url != "" {
+		return &server{url: url, close: func() {}}, nil
+	}
+	started, err := pgserver.Start(ctx, pgserver.Options{
+		Fsync: true,
+		Settings: map[string]string{
+			"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "30min",
+			"log_min_messages": "fatal",
+		},
+		WALSegmentMB: 16,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &server{url: started.URL("postgres"), close: func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		_ = started.StopImmediate(ctx) // its directory is thrown away
+	}}, nil
+}
+
+// database makes an empty, migrated database for one measurement, so that none inherits another's dead rows.
+func (s *server) database(ctx context.Context) (*pgxpool.Pool, func(), error) {
+	s.next++
+	name := fmt.Sprintf("pgqueue_bench_%d_%d", os.Getpid(), s.next)
+	if err := s.admin(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
+		return nil, nil, err
+	}
+	config, err := pgxpool.ParseConfig(s.url)
+	if err != nil {
+		return nil, nil, err
+	}
+	config.ConnConfig.Database = name
+	config.MaxConns = poolSize
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, nil, err
+	}
+	drop := func() {
+		pool.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := s.admin(ctx, "DROP DATABASE "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)"); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: drop", name+":", err)
+		}
+	}
+	if err := migrations.Up(ctx, pool, ""); err != nil {
+		drop()
+		return nil, nil, err
+	}
+	return pool, drop, nil
+}
+
+func (s *server) admin(ctx context.Context, sql string) error {
+	conn, err := pgx.Connect(ctx, s.url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	_, err = conn.Exec(ctx, sql)
+	return err
+}

@@ -1,0 +1,80 @@
+package pgqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/pgqueue/pgqueue/reaper"
+	"github.com/pgqueue/pgqueue/runner"
+)
+
+// DrainResult counts what one [Client.Drain] did.
+type DrainResult struct {
+	// Recovered counts the jobs whose lease had run out and that were returned first.
+	Recovered reaper.Recovered
+	// Claimed counts the attempts that were begun, over all queues.
+	Claimed int
+	// Outcomes counts what became of them, over all queues, and Queues by queue.
+	Outcomes runner.Outcomes
+	Queues   map[string]runner.Outcomes
+}
+
+// Drain works until nothing is due in any of config.Queues, or ctx ends, and returns: for cron, serverless functions
+// and tests. It first returns the jobs whose lease has run out. Jobs that a handler enqueues into these queues are run
+// too, in further rounds, as far as they are due. It listens to nothing and needs no session state, so it works through
+// a transaction pooler.
+//
+// When ctx ends it stops like [Worker.Run] and returns ctx's error with the counts so far. Several drains, and drains
+// beside workers, share the work.
+func (c *Client) Drain(ctx context.Context, mux *Mux, config WorkerConfig) (DrainResult, error) {
+	config.DisableListener = true
+	w, err := c.NewWorker(mux, config)
+	if err != nil {
+		return DrainResult{}, err
+	}
+	if err := c.checkSchema(ctx, w.pool); err != nil {
+		return DrainResult{}, fmt.Errorf("drain: %w", err)
+	}
+	result := DrainResult{Queues: make(map[string]runner.Outcomes, len(w.runners))}
+	if result.Recovered, err = w.reaps.Once(ctx); err != nil {
+		return result, fmt.Errorf("drain: return stale leases: %w", err)
+	}
+	for {
+		worked, err := w.drainRound(ctx, &result)
+		if err != nil {
+			return result, fmt.Errorf("drain: %w", err)
+		}
+		if worked == 0 {
+			return result, nil
+		}
+	}
+}
+
+// drainRound drains every queue once, side by side, and returns how many runs that took: another queue's handlers may
+// have enqueued into one that was empty already.
+func (w *Worker) drainRound(ctx context.Context, result *DrainResult) (int, error) {
+	var (
+		group  sync.WaitGroup
+		mutex  sync.Mutex
+		worked int
+		errs   []error
+	)
+	for name, run := range w.runners {
+		group.Go(func() {
+			drained, err := run.Drain(ctx)
+			mutex.Lock()
+			defer mutex.Unlock()
+			result.Claimed += drained.Claimed
+			result.Outcomes = result.Outcomes.Plus(drained.Outcomes)
+			result.Queues[name] = result.Queues[name].Plus(drained.Outcomes)
+			worked += drained.Claimed
+			if err != nil {
+				errs = append(errs, fmt.Errorf("queue %q: %w", name, err))
+			}
+		})
+	}
+	group.Wait()
+	return worked, errors.Join(errs...)
+}

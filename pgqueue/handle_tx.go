@@ -1,0 +1,90 @@
+package pgqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pgqueue/pgqueue/runner"
+)
+
+// commitTimeout bounds the completion and the COMMIT of a transactional handler, which run in a context of their own:
+// work that is done should be stored although the deadline passes at that very moment.
+const commitTimeout = 10 * time.Second
+
+// HandleTx registers a handler whose transaction commits together with the completion of its job, or not at all: what
+// it writes through tx happens exactly once per successful job, however often the job is attempted.
+//
+// The transaction begins at its first use, in the worker's pool, so slow work belongs before it: an open transaction
+// holds a connection and keeps vacuum from its work. Commit and Rollback are the library's: calling them gives
+// [ErrTxOwned]; Begin makes a savepoint. A handler that returns an error, or has lost its lease, is rolled back. One
+// that never uses tx is completed like any other.
+//
+// See [Handle] for the rest.
+func HandleTx[T Args](mux *Mux, handle func(ctx context.Context, tx pgx.Tx, job *Job[T]) error, options ...HandleOption) {
+	if handle == nil {
+		mux.Handle(kindOfType[T](), nil, options...)
+		return
+	}
+	mux.Handle(kindOfType[T](), HandlerFunc(func(ctx context.Context, job *AnyJob) error {
+		typed, err := decode[T](job)
+		if err != nil {
+			return err
+		}
+		return runInTx(ctx, job, func(tx pgx.Tx) error { return handle(ctx, tx, typed) })
+	}), options...)
+}
+
+// runInTx runs handle and settles the job in its transaction.
+func runInTx(ctx context.Context, job *AnyJob, handle func(tx pgx.Tx) error) error {
+	lazy := &lazyTx{ctx: ctx, pool: job.attempt.pool}
+	defer lazy.rollback() // also when handle panics; does nothing after a commit
+	if err := handle(lazy); err != nil {
+		return err
+	}
+	tx, err := lazy.result()
+	if err != nil {
+		return fmt.Errorf("begin the transaction of %s: %w", job.attempt.row, err)
+	}
+	if tx == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
+	outcome, err := job.attempt.store.CompleteTx(ctx, tx, job.attempt.row, nil)
+	if err != nil {
+		return fmt.Errorf("complete %s in its transaction: %w", job.attempt.row, err)
+	}
+	if outcome == runner.Lost {
+		return fmt.Errorf("complete %s in its transaction: %w", job.attempt.row, ErrLeaseLost)
+	}
+	lazy.done = true
+	if err := tx.Commit(ctx); err != nil {
+		if commitDecided(err) {
+			return fmt.Errorf("commit the transaction of %s: %w", job.attempt.row, err)
+		}
+		job.attempt.settled.set(settledUnknown)
+		return nil
+	}
+	job.attempt.settled.set(settledByUs)
+	return nil
+}
+
+// commitDecided tells whether a failed COMMIT certainly did not commit: the server said so. Anything else, such as a
+// lost connection, leaves the question open.
+func commitDecided(err error) bool {
+	var fromServer *pgconn.PgError
+	return errors.As(err, &fromServer) || errors.Is(err, pgx.ErrTxCommitRollback) || errors.Is(err, pgx.ErrTxClosed)
+}
+
+// beginner is the part of a pool that a transactional handler needs.
+type beginner interface {
+	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
+}
+
+var _ beginner = (*pgxpool.Pool)(nil)

@@ -1,0 +1,69 @@
+-- Statements that take work: claim, and next_due for the idle. Times are the database's own; none comes from a worker.
+
+-- name: claim
+-- $1 queue  $2 limit  $3 lease in µs  $4 who claims  $5 kinds (NULL = any)  $6 priorities in the wanted order
+-- $7 mark run_at[]  $8 mark id[] (one mark for each priority; '-infinity' and 0 make it a full scan)
+-- Always answers at least one row: the envelope of database time, history setting and pause, with an id of NULL when
+-- nothing was claimed. So an empty answer still tells the time that the marks move to, and completion knows what the
+-- queue keeps without a statement of its own.
+--
+-- * = ANY (ARRAY (...)) runs the inner SELECT exactly once. As IN (... LIMIT n ...) or a joined subquery it may be run
+--   again for every outer row, and one claim then takes the whole queue.
+-- * Each priority is an index range of its own, read in index order: a million future jobs of priority 1 do not hide
+--   priority 2, and the backlog is never sorted.
+-- * ORDER BY p.ord costs nothing, the ordinality is already in that order, and it must stay exactly that. With run_at, id
+--   behind it the planner sorts, and locks up to one LIMIT of rows per priority that it does not return.
+-- * SKIP LOCKED: a row that another claimer, an enqueue that is replacing it, or an application holds is left alone.
+-- * statement_timestamp(), not now(), in what is stored: now() is the start of the transaction, or of a wait for a table
+--   lock, and a lease written with it can be born expired. db_now is now(), the earlier of the two, because marks
+--   must never be later than what this statement's snapshot could see.
+--   Due is what is due by statement_timestamp() too: in a transaction that is longer than this statement (QueueTx), now()
+--   is before whatever was enqueued in it.
+-- * RETURNING has no order, whatever the inner SELECT says: the caller sorts.
+-- * took_us is what the scan cost on the server, up to the row: the network and the wait for a connection say nothing
+--   about dead index entries.
+-- * errors stay behind. They are not needed to run a job and can be the largest part of the row.
+WITH claimed AS (
+    UPDATE {schema}.jobs AS j
+    SET state = 'running', attempt = j.attempt + 1, claimed_generation = j.generation, claimed_by = $4,
+        claimed_at = statement_timestamp(), lease_expires_at = statement_timestamp() + $3::bigint * interval '1 microsecond'
+    WHERE j.queue = $1 AND j.id = ANY (ARRAY (
+        SELECT c.id
+        FROM unnest($6::smallint[], $7::timestamptz[], $8::bigint[]) WITH ORDINALITY AS p(priority, since, since_id, ord)
+             CROSS JOIN LATERAL (
+                SELECT r.id FROM {schema}.jobs r
+                WHERE r.queue = $1 AND r.priority = p.priority AND r.state = 'pending' AND r.run_at <= statement_timestamp()
+                  AND (r.run_at, r.id) >= (p.since, p.since_id) AND ($5::text[] IS NULL OR r.kind = ANY ($5::text[]))
+                ORDER BY r.run_at, r.id LIMIT $2 FOR UPDATE SKIP LOCKED) c
+        ORDER BY p.ord LIMIT $2))
+      AND NOT EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL)
+    RETURNING j.id, j.kind, j.priority, j.run_at, j.attempt, j.failures, j.max_attempts, j.generation, j.key, j.revision,
+              j.created_at, j.claimed_at, j.payload, j.metadata, j.tags
+)
+SELECT now() AS db_now, s.history, s.paused,
+       c.id, c.attempt, c.kind, c.priority, c.run_at, c.failures, c.max_attempts, c.generation, c.key, c.revision,
+       c.created_at, c.claimed_at, c.payload::text, c.metadata::text, c.tags,
+       (extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000)::bigint AS took_us
+FROM (SELECT coalesce((SELECT q.history FROM {schema}.queues q WHERE q.name = $1), 'full') AS history,
+             EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL) AS paused) s
+     LEFT JOIN claimed c ON true;
+
+-- name: next_due
+-- $1 queue  $2 mark run_at[] for priorities 1..4  $3 mark id[]  $4 kinds (NULL = any)
+-- When is the next job of these kinds due? It reads the first rows of each priority and no more: a million jobs of other
+-- kinds, due or in the future, must not cost an idle worker a walk. Where none of those rows is ours the answer is a
+-- guess on the early side, the last row that was read, but a second from now at the earliest, so that other people's
+-- jobs never look as if they were ours and due. A paused queue has nothing due. Nothing is locked.
+SELECT now() AS db_now,
+       (SELECT min(CASE WHEN s.ours IS NOT NULL THEN s.ours
+                        WHEN s.seen = 100 THEN greatest(s.latest, now() + interval '1 second') END)
+        FROM unnest(ARRAY[1, 2, 3, 4]::smallint[], $2::timestamptz[], $3::bigint[]) AS p(priority, since, since_id)
+             CROSS JOIN LATERAL (
+                SELECT min(f.run_at) FILTER (WHERE $4::text[] IS NULL OR f.kind = ANY ($4::text[])) AS ours,
+                       max(f.run_at) AS latest, count(*) AS seen
+                FROM (SELECT r.run_at, r.kind FROM {schema}.jobs r
+                      WHERE r.queue = $1 AND r.priority = p.priority AND r.state = 'pending'
+                        AND (r.run_at, r.id) >= (p.since, p.since_id)
+                      ORDER BY r.run_at, r.id LIMIT 100) f) s
+        WHERE NOT EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL)) AS next_due,
+       (extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000)::bigint AS took_us;

@@ -1,0 +1,223 @@
+package jobstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pgqueue/pgqueue/runner"
+)
+
+// Codes of failures that this package records by itself.
+const (
+	// CodeNotCommitted marks an attempt whose handler completed its job in a transaction that did not commit.
+	CodeNotCommitted = "tx_not_committed"
+	// CodeResultRejected marks an attempt whose result Postgres cannot store.
+	CodeResultRejected = "result_rejected"
+	// CodeVerdictRejected replaces a verdict that Postgres refused for another reason than its result, such as a
+	// trigger of the application's.
+	CodeVerdictRejected = "verdict_rejected"
+)
+
+// rejectedDelay is how long a job waits after a rejection; its own backoff did not expect one.
+const rejectedDelay = time.Second
+
+// item is one verdict on its way.
+type item struct {
+	position int
+	row      *Row
+	verdict  runner.Decision
+	result   *string
+	delay    time.Duration
+	failure  *runner.Failure
+	outcome  runner.Outcome // 0 = not known yet
+	rejected bool
+}
+
+// fence is the key under which the statements answer.
+type fence struct {
+	id      int64
+	attempt int
+}
+
+func (i *item) fence() fence { return fence{i.row.ID, i.row.Attempt} }
+
+// Report stores verdicts in few statements. Successes without a result take one fast statement; what it leaves out
+// joins the other verdicts in finish and put_back, one transaction; what these leave out is looked at. Rows are written
+// in order of id and never waited for, so batches cannot deadlock.
+//
+// Of two verdicts with the same token the first counts and the second is [runner.Lost]. Where a part of the batch was
+// stored before an error, Report answers for that part, and [runner.Busy] for the rest.
+func (q *Queue) Report(ctx context.Context, verdicts []runner.Verdict[json.RawMessage]) ([]runner.Outcome, error) {
+	outcomes := make([]runner.Outcome, len(verdicts))
+	items := make([]*item, 0, len(verdicts))
+	seen := make(map[fence]bool, len(verdicts))
+	for i := range verdicts {
+		next, err := q.item(i, &verdicts[i])
+		if err != nil {
+			return nil, q.wrap("report", err)
+		}
+		if seen[next.fence()] {
+			outcomes[i] = runner.Lost
+			continue
+		}
+		seen[next.fence()] = true
+		items = append(items, next)
+	}
+	slices.SortFunc(items, func(a, b *item) int {
+		return cmp.Or(cmp.Compare(a.row.ID, b.row.ID), cmp.Compare(a.row.Attempt, b.row.Attempt))
+	})
+
+	err := q.settle(ctx, items)
+	stored := false
+	for _, item := range items {
+		outcomes[item.position] = item.outcome
+		stored = stored || item.outcome != 0
+	}
+	if err == nil {
+		return outcomes, nil
+	}
+	if !stored {
+		return nil, q.wrap("report", err)
+	}
+	q.log.WarnContext(ctx, "pgqueue: a part of the verdicts was not stored and will be sent again", "error", err)
+	for i, outcome := range outcomes {
+		if outcome == 0 {
+			outcomes[i] = runner.Busy
+		}
+	}
+	return outcomes, nil
+}
+
+// item checks and translates one verdict.
+func (q *Queue) item(position int, verdict *runner.Verdict[json.RawMessage]) (*item, error) {
+	row, ok := verdict.Token.(*Row)
+	if !ok || row == nil {
+		return nil, fmt.Errorf("verdict %d: a token of type %T is not from this queue", position, verdict.Token)
+	}
+	if row.Queue != q.config.Name {
+		return nil, fmt.Errorf("verdict %d: %s belongs to queue %q", position, row, row.Queue)
+	}
+	next := &item{position: position, row: row, verdict: verdict.Decision, delay: max(verdict.Delay, 0)}
+	switch verdict.Decision {
+	case runner.Succeed:
+		if verdict.Result != nil && len(*verdict.Result) > 0 && row.History != historyOff {
+			text := string(*verdict.Result)
+			next.result = &text
+			if !storable(text) {
+				next.reject("not valid JSON for Postgres")
+			}
+		}
+	case runner.Retry, runner.Fail, runner.Confirm:
+		next.failure = verdict.Failure
+		if next.failure == nil {
+			next.failure = &runner.Failure{Code: "unknown"}
+			if verdict.Decision == runner.Confirm {
+				next.failure = &runner.Failure{Code: CodeNotCommitted}
+			}
+		}
+	case runner.Cancel:
+		next.failure = verdict.Failure
+	case runner.Snooze, runner.Release:
+	default:
+		return nil, fmt.Errorf("verdict %d: unknown decision %d", position, verdict.Decision)
+	}
+	return next, nil
+}
+
+// reject turns an item that cannot be stored into a failed attempt. It returns false when that was done before.
+func (i *item) reject(why string) bool {
+	if i.rejected {
+		return false
+	}
+	code := CodeVerdictRejected
+	if i.result != nil {
+		code = CodeResultRejected
+	}
+	*i = item{position: i.position, row: i.row, verdict: runner.Retry, delay: max(i.delay, rejectedDelay),
+		failure: &runner.Failure{Code: code, Message: why}, rejected: true}
+	return true
+}
+
+// settle finds the outcome of items; those it could not settle before an error stay 0.
+func (q *Queue) settle(ctx context.Context, items []*item) error {
+	if err := q.confirm(ctx, items); err != nil {
+		return err
+	}
+	for _, history := range []string{historyFull, historySlim, historyOff} {
+		plain := where(items, func(i *item) bool {
+			return i.outcome == 0 && i.verdict == runner.Succeed && i.result == nil && i.row.history() == history
+		})
+		send := func(ctx context.Context, part []*item) error { return q.complete(ctx, part, history) }
+		if err := q.parts(ctx, plain, send); err != nil {
+			return err
+		}
+	}
+	if err := q.parts(ctx, where(items, open), q.finish); err != nil {
+		return err
+	}
+	// What was rejected on the way is a failed attempt now.
+	if err := q.parts(ctx, where(items, func(i *item) bool { return open(i) && i.rejected }), q.finish); err != nil {
+		return err
+	}
+	if err := q.leftOut(ctx, where(items, open)); err != nil {
+		return err
+	}
+	lost := where(items, func(i *item) bool { return i.outcome == runner.Lost && i.verdict == runner.Succeed })
+	return q.parts(ctx, lost, q.revive)
+}
+
+func open(i *item) bool { return i.outcome == 0 }
+
+func where(items []*item, keep func(*item) bool) []*item {
+	var kept []*item
+	for _, item := range items {
+		if keep(item) {
+			kept = append(kept, item)
+		}
+	}
+	return kept
+}
+
+// confirm answers the questions among items. A claim that still stands is a transaction that did not commit: the
+// question becomes a failed attempt. It may also be one that has not ended; then the row is locked, and the failed attempt
+// comes back Busy.
+func (q *Queue) confirm(ctx context.Context, items []*item) error {
+	asked := where(items, func(i *item) bool { return i.verdict == runner.Confirm })
+	for part := range slices.Chunk(asked, maxRows) {
+		rows, err := q.look(ctx, ids(part))
+		if err != nil {
+			return err
+		}
+		for _, item := range part {
+			if row, ok := rows[item.row.ID]; ok && row.attempt == item.row.Attempt && row.open {
+				item.verdict = runner.Retry
+			} else {
+				item.outcome = runner.Succeeded
+			}
+		}
+	}
+	return nil
+}
+
+// leftOut tells what is locked from what is lost.
+func (q *Queue) leftOut(ctx context.Context, items []*item) error {
+	for part := range slices.Chunk(items, maxRows) {
+		rows, err := q.look(ctx, ids(part))
+		if err != nil {
+			return err
+		}
+		for _, item := range part {
+			row, ok := rows[item.row.ID]
+			ours := ok && row.attempt == item.row.Attempt && row.open && (row.running || item.verdict == runner.Succeed)
+			item.outcome = runner.Lost
+			if ours {
+				item.outcome = runner.Busy
+			}
+		}
+	}
+	return nil
+}

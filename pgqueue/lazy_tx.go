@@ -1,0 +1,140 @@
+package pgqueue
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// rollbackTimeout bounds the ROLLBACK of an abandoned transaction; after it pgx closes the connection, which rolls
+// back too.
+const rollbackTimeout = 5 * time.Second
+
+// lazyTx is the transaction of one HandleTx call. It begins at its first use, in READ COMMITTED whatever the role's
+// default, because the completion that shares it must see the row as it is now.
+type lazyTx struct {
+	ctx  context.Context // the handler's: Conn and LargeObjects, which take none, begin in it
+	pool beginner
+	done bool // committed, or about to be: nothing to roll back
+
+	mutex sync.Mutex
+	tx    pgx.Tx
+	err   error
+}
+
+var _ pgx.Tx = (*lazyTx)(nil)
+
+func (l *lazyTx) begin(ctx context.Context) (pgx.Tx, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.tx == nil && l.err == nil {
+		l.tx, l.err = l.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	}
+	return l.tx, l.err
+}
+
+// result returns the transaction if one was begun.
+func (l *lazyTx) result() (pgx.Tx, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.tx, l.err
+}
+
+func (l *lazyTx) rollback() {
+	tx, _ := l.result()
+	if tx == nil || l.done {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), rollbackTimeout)
+	defer cancel()
+	_ = tx.Rollback(ctx) // a failure closes the connection, which rolls back
+}
+
+// Begin makes a savepoint.
+func (l *lazyTx) Begin(ctx context.Context) (pgx.Tx, error) {
+	tx, err := l.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return tx.Begin(ctx)
+}
+
+// Commit is the library's; see [ErrTxOwned].
+func (l *lazyTx) Commit(context.Context) error { return ErrTxOwned }
+
+// Rollback is the library's; see [ErrTxOwned].
+func (l *lazyTx) Rollback(context.Context) error { return ErrTxOwned }
+
+func (l *lazyTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, source pgx.CopyFromSource) (int64, error) {
+	tx, err := l.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return tx.CopyFrom(ctx, table, columns, source)
+}
+
+func (l *lazyTx) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
+	tx, err := l.begin(ctx)
+	if err != nil {
+		return pgx.FailedBatchResults(batch, err)
+	}
+	return tx.SendBatch(ctx, batch)
+}
+
+// LargeObjects returns an unusable value when the transaction could not begin; the handler's next statement says why.
+func (l *lazyTx) LargeObjects() pgx.LargeObjects {
+	tx, err := l.begin(l.ctx)
+	if err != nil {
+		return pgx.LargeObjects{}
+	}
+	return tx.LargeObjects()
+}
+
+func (l *lazyTx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
+	tx, err := l.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return tx.Prepare(ctx, name, sql)
+}
+
+func (l *lazyTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	tx, err := l.begin(ctx)
+	if err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	return tx.Exec(ctx, sql, args...)
+}
+
+func (l *lazyTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	tx, err := l.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return tx.Query(ctx, sql, args...)
+}
+
+func (l *lazyTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	tx, err := l.begin(ctx)
+	if err != nil {
+		return failedRow{err}
+	}
+	return tx.QueryRow(ctx, sql, args...)
+}
+
+// Conn returns nil when the transaction could not begin.
+func (l *lazyTx) Conn() *pgx.Conn {
+	tx, err := l.begin(l.ctx)
+	if err != nil {
+		return nil
+	}
+	return tx.Conn()
+}
+
+// failedRow carries the error of a transaction that could not begin to where pgx reports errors.
+type failedRow struct{ err error }
+
+func (f failedRow) Scan(...any) error { return f.err }

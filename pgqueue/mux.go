@@ -1,0 +1,180 @@
+package pgqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pgqueue/pgqueue/runner"
+)
+
+// Handler runs jobs whose arguments are still JSON. Most programs register typed functions with [Handle] instead.
+type Handler interface {
+	// HandleJob runs one attempt. See [Handle] for what its error means.
+	HandleJob(ctx context.Context, job *AnyJob) error
+}
+
+// HandlerFunc adapts a function to [Handler].
+type HandlerFunc func(ctx context.Context, job *AnyJob) error
+
+// HandleJob calls f.
+func (f HandlerFunc) HandleJob(ctx context.Context, job *AnyJob) error { return f(ctx, job) }
+
+// Middleware wraps a handler: it may look at the job, change the context, time the call, or change the error.
+type Middleware func(next Handler) Handler
+
+// Mux finds the handler of a job by its kind, as net/http's ServeMux does by path. It is safe for concurrent use;
+// what is registered after a worker was made of it does not reach that worker.
+type Mux struct {
+	mutex      sync.Mutex
+	handlers   map[string]registration
+	middleware []Middleware
+	errs       []error
+}
+
+type registration struct {
+	handler Handler
+	options handleOptions
+}
+
+// NewMux returns an empty Mux.
+func NewMux() *Mux { return &Mux{handlers: map[string]registration{}} }
+
+// Handle registers handler for jobs of kind. A nil handler, a bad kind or a kind that has a handler already is an
+// error that [Mux.Err], [Client.NewWorker] and [Client.Drain] return; the first registration stays.
+func (m *Mux) Handle(kind string, handler Handler, options ...HandleOption) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if err := m.register(kind, handler, options); err != nil {
+		m.errs = append(m.errs, err)
+	}
+}
+
+// HandleFunc registers a function for jobs of kind; see [Mux.Handle].
+func (m *Mux) HandleFunc(kind string, handler func(ctx context.Context, job *AnyJob) error, options ...HandleOption) {
+	if handler == nil {
+		m.Handle(kind, nil, options...)
+		return
+	}
+	m.Handle(kind, HandlerFunc(handler), options...)
+}
+
+// Use adds middleware around every handler of the mux, whenever that is registered. The first one added is the
+// outermost.
+func (m *Mux) Use(middleware ...Middleware) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	for _, wrap := range middleware {
+		if wrap == nil {
+			m.errs = append(m.errs, &ValidationError{Field: "middleware", Message: "must not be nil"})
+			continue
+		}
+		m.middleware = append(m.middleware, wrap)
+	}
+}
+
+// Err returns what was wrong with the registrations so far, joined, or nil.
+func (m *Mux) Err() error {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	return errors.Join(m.errs...)
+}
+
+// Kinds returns the kinds that have a handler, sorted.
+func (m *Mux) Kinds() []string {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	return slices.Sorted(maps.Keys(m.handlers))
+}
+
+// register does the checks. The caller holds the mutex.
+func (m *Mux) register(kind string, handler Handler, options []HandleOption) error {
+	if err := checkName("kind", kind); err != nil {
+		return fmt.Errorf("register a handler: %w", err)
+	}
+	if handler == nil {
+		return &ValidationError{Field: "handler", Message: fmt.Sprintf("of kind %q must not be nil", kind)}
+	}
+	if _, ok := m.handlers[kind]; ok {
+		return &ValidationError{Field: "handler", Message: fmt.Sprintf("of kind %q is registered already", kind)}
+	}
+	entry := registration{handler: handler}
+	for _, option := range options {
+		option(&entry.options)
+	}
+	if err := entry.options.validate(kind); err != nil {
+		return err
+	}
+	m.handlers[kind] = entry
+	return nil
+}
+
+// freeze returns the handlers as a worker runs them: wrapped in the middleware, and no longer the mux's to change.
+func (m *Mux) freeze() (map[string]Handler, []runner.KindConfig, error) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if err := errors.Join(m.errs...); err != nil {
+		return nil, nil, fmt.Errorf("mux: %w", err)
+	}
+	if len(m.handlers) == 0 {
+		return nil, nil, &ValidationError{Field: "mux", Message: "has no handler"}
+	}
+	handlers := make(map[string]Handler, len(m.handlers))
+	kinds := make([]runner.KindConfig, 0, len(m.handlers))
+	for _, kind := range slices.Sorted(maps.Keys(m.handlers)) {
+		entry := m.handlers[kind]
+		handler := entry.handler
+		for _, wrap := range slices.Backward(m.middleware) {
+			if handler = wrap(handler); handler == nil {
+				return nil, nil, &ValidationError{Field: "middleware", Message: "returned a nil handler"}
+			}
+		}
+		handlers[kind] = handler
+		kinds = append(kinds, runner.KindConfig{
+			Name: kind, Workers: entry.options.workers, Deadline: entry.options.deadline, Backoff: entry.options.backoff,
+		})
+	}
+	return handlers, kinds, nil
+}
+
+// HandleOption bounds one kind.
+type HandleOption func(*handleOptions)
+
+type handleOptions struct {
+	workers  int
+	deadline time.Duration
+	backoff  runner.Backoff
+}
+
+// KindWorkers lets at most n jobs of the kind run at a time in one queue of one process. The default is one less than
+// the workers of the queue where several kinds are registered, so that a stalled kind never holds every slot.
+func KindWorkers(n int) HandleOption { return func(o *handleOptions) { o.workers = n } }
+
+// KindDeadline replaces the queue's deadline for the kind; negative means none.
+func KindDeadline(d time.Duration) HandleOption { return func(o *handleOptions) { o.deadline = d } }
+
+// KindBackoff replaces the queue's backoff for the kind.
+func KindBackoff(backoff runner.Backoff) HandleOption {
+	return func(o *handleOptions) { o.backoff = backoff }
+}
+
+func (o handleOptions) validate(kind string) error {
+	if o.workers < 0 {
+		return &ValidationError{Field: "workers", Message: fmt.Sprintf("of kind %q must not be negative, is %d", kind, o.workers)}
+	}
+	return nil
+}
+
+// decode turns a job's payload into T.
+func decode[T any](job *AnyJob) (*Job[T], error) {
+	typed := &Job[T]{JobInfo: job.JobInfo, attempt: job.attempt}
+	if err := json.Unmarshal(job.Args, &typed.Args); err != nil {
+		return nil, runner.Coded(runner.CodeUndecodable, fmt.Errorf("decode the arguments of %s: %w", job.attempt.row, err))
+	}
+	return typed, nil
+}

@@ -1,0 +1,291 @@
+package pgqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pgqueue/pgqueue/listener"
+	"github.com/pgqueue/pgqueue/pgqueue/internal/jobstore"
+	"github.com/pgqueue/pgqueue/reaper"
+	"github.com/pgqueue/pgqueue/runner"
+)
+
+// jobRunner is the engine over the jobs table.
+type jobRunner = runner.Runner[*jobstore.Row, json.RawMessage]
+
+// Worker serves queues in one process: a runner for each queue, one listener and one reaper for all. It is made by
+// [Client.NewWorker], does nothing before [Worker.Run], and may be run again after Run has returned. Its methods are
+// safe for concurrent use.
+type Worker struct {
+	client  *Client
+	config  WorkerConfig
+	pool    *pgxpool.Pool
+	runners map[string]*jobRunner
+	listens *listener.Listener // nil when the listener is disabled
+	reaps   *reaper.Reaper
+	logger  *slog.Logger
+
+	mutex  sync.Mutex
+	cancel context.CancelFunc // of the running Run; nil when there is none
+	ended  chan struct{}      // closed when the running Run returns
+}
+
+// NewWorker makes a worker that serves config.Queues with the handlers of mux. It sends no SQL. Bad settings, and what
+// was wrong with mux's registrations, are returned as errors that name the field.
+func (c *Client) NewWorker(mux *Mux, config WorkerConfig) (*Worker, error) {
+	if mux == nil {
+		return nil, &ValidationError{Field: "mux", Message: "must not be nil"}
+	}
+	if err := config.validate(); err != nil {
+		return nil, fmt.Errorf("make a worker: %w", err)
+	}
+	if config.ID == "" {
+		config.ID = newWorkerID()
+	}
+	pool := c.pool
+	if config.Pool != nil {
+		pool = config.Pool
+	}
+	w := &Worker{client: c, config: config, pool: pool, logger: c.logger, runners: map[string]*jobRunner{}}
+	targets, err := w.addQueues(mux)
+	if err != nil {
+		return nil, fmt.Errorf("make a worker: %w", err)
+	}
+	w.reaps, err = reaper.New(targets, reaper.Config{
+		Interval: config.ReapInterval,
+		Grace:    config.renewInterval(),
+		Logger:   c.logger,
+		Observer: config.Observer,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make a worker: %w", err)
+	}
+	if !config.DisableListener {
+		if w.listens, err = w.newListener(); err != nil {
+			return nil, fmt.Errorf("make a worker: %w", err)
+		}
+	}
+	return w, nil
+}
+
+// addQueues makes a runner for each queue and returns what the reaper has to look after: every queue's leases, and the
+// partitions of the history once.
+func (w *Worker) addQueues(mux *Mux) ([]reaper.Target, error) {
+	handlers, kinds, err := mux.freeze()
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(kinds))
+	for i, kind := range kinds {
+		names[i] = kind.Name
+	}
+	handle := &dispatcher{store: w.client.store, pool: w.pool, handlers: handlers}
+	var targets []reaper.Target
+	for _, name := range slices.Sorted(maps.Keys(w.config.Queues)) {
+		queue, err := w.client.store.Queue(w.pool, jobstore.QueueConfig{
+			Name: name, WorkerID: w.config.ID, Kinds: names, Poll: w.config.Queues[name].Poll,
+			KeepHistory: w.config.KeepHistory, KeepAttention: w.config.KeepAttention, Logger: w.logger,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("queue %q: %w", name, err)
+		}
+		run, err := runner.New(queue, handle, w.config.runnerConfig(w.client, name, kinds))
+		if err != nil {
+			return nil, fmt.Errorf("queue %q: %w", name, err)
+		}
+		w.runners[name] = run
+		target := reaper.Target{Name: name, Recoverer: wakeAfter{queue, run}}
+		if len(targets) == 0 {
+			target.Maintainer = queue
+		}
+		targets = append(targets, target)
+	}
+	return targets, nil
+}
+
+// wakeAfter wakes the runner of a queue when the reaper has returned jobs to it.
+type wakeAfter struct {
+	*jobstore.Queue
+	runner *jobRunner
+}
+
+func (w wakeAfter) Recover(ctx context.Context, limit int) (reaper.Recovered, error) {
+	recovered, err := w.Queue.Recover(ctx, limit)
+	if recovered.Requeued+recovered.Superseded > 0 {
+		w.runner.Wake()
+	}
+	return recovered, err
+}
+
+func (w *Worker) newListener() (*listener.Listener, error) {
+	connect := w.config.ListenerConn
+	if connect == nil {
+		connect = func(ctx context.Context) (*pgx.Conn, error) { return connectLike(ctx, w.pool) }
+	}
+	return listener.New(listener.Config{
+		Connect: connect,
+		Channel: w.client.channel,
+		Send: func(ctx context.Context, channel, payload string) error {
+			_, err := w.pool.Exec(ctx, "SELECT pg_notify($1, $2)", channel, payload)
+			return err
+		},
+		OnHint: func(queue string) {
+			if run, ok := w.runners[queue]; ok {
+				run.Wake()
+			}
+		},
+		OnConnect: w.wakeAll,
+		Logger:    w.logger,
+		Observer:  w.config.Observer,
+	})
+}
+
+// connectLike opens a connection of its own with the settings of pool.
+func connectLike(ctx context.Context, pool *pgxpool.Pool) (*pgx.Conn, error) {
+	config := pool.Config()
+	connConfig := config.ConnConfig.Copy()
+	if config.BeforeConnect != nil { // such as one that fetches a fresh password
+		if err := config.BeforeConnect(ctx, connConfig); err != nil {
+			return nil, err
+		}
+	}
+	return pgx.ConnectConfig(ctx, connConfig)
+}
+
+func (w *Worker) wakeAll() {
+	for _, run := range w.runners {
+		run.Wake()
+	}
+}
+
+// Run serves the queues until ctx ends, then stops: it claims no more, releases what it has not started, lets running
+// handlers finish within StopTimeout, cancels the rest, and writes every outcome, with contexts of its own.
+//
+// It returns nil after a clean stop; an error that names the jobs whose handlers ignored their context and are left to
+// their leases; [ErrWorkerRunning] when it runs already; or an error at once when the database has no schema that this
+// version can work with. A database that cannot be reached is waited for.
+//
+// End ctx with [signal.NotifyContext]; a second signal then ends the process at once if the first one's stop function
+// was called, and what it leaves behind is reaped.
+func (w *Worker) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	w.mutex.Lock()
+	if w.cancel != nil {
+		w.mutex.Unlock()
+		return ErrWorkerRunning
+	}
+	w.cancel, w.ended = cancel, ended
+	w.mutex.Unlock()
+	defer func() {
+		w.mutex.Lock()
+		w.cancel = nil
+		w.mutex.Unlock()
+		close(ended)
+	}()
+
+	if err := w.awaitSchema(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before it started: nothing was claimed
+		}
+		return fmt.Errorf("run the worker: %w", err)
+	}
+	return w.serve(ctx)
+}
+
+// serve runs all loops. Listener and reaper outlive the runners, which may still be writing when ctx has ended.
+func (w *Worker) serve(ctx context.Context) error {
+	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBackground()
+	var helpers, serving sync.WaitGroup
+	if w.listens != nil {
+		helpers.Go(func() { w.logEnd("listener", w.listens.Run(background)) })
+	}
+	helpers.Go(func() { w.logEnd("reaper", w.reaps.Run(background)) })
+
+	var mutex sync.Mutex
+	var errs []error
+	for name, run := range w.runners {
+		serving.Go(func() {
+			if err := run.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				mutex.Lock()
+				errs = append(errs, fmt.Errorf("queue %q: %w", name, err))
+				mutex.Unlock()
+			}
+		})
+	}
+	serving.Wait()
+	stopBackground()
+	helpers.Wait()
+	return errors.Join(errs...)
+}
+
+func (w *Worker) logEnd(what string, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		w.logger.Error("pgqueue: a loop of the worker ended", "loop", what, "error", err)
+	}
+}
+
+// ID is the name under which this worker claims, as in the column claimed_by.
+func (w *Worker) ID() string { return w.config.ID }
+
+// Stop has a running Run stop as if its context had ended, and waits until it has returned or ctx ends. It returns nil
+// when the worker does not run, and ctx's error when that ended first. Run's own error goes to Run's caller.
+func (w *Worker) Stop(ctx context.Context) error {
+	w.mutex.Lock()
+	cancel, ended := w.cancel, w.ended
+	w.mutex.Unlock()
+	if cancel == nil {
+		return nil
+	}
+	cancel()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop the worker: %w", context.Cause(ctx))
+	}
+}
+
+// schemaRetry is how often a worker that was started before its database looks for it.
+const schemaRetry = time.Second
+
+// awaitSchema returns when the schema is there and right. It retries while the database cannot be reached, so that
+// worker and database may start in any order.
+func (w *Worker) awaitSchema(ctx context.Context) error {
+	logged := false
+	for {
+		err := w.client.checkSchema(ctx, w.pool)
+		var fromServer *pgconn.PgError
+		if err == nil || errors.Is(err, ErrSchema) || errors.As(err, &fromServer) && !startingUp(fromServer) {
+			return err
+		}
+		if !logged {
+			w.logger.Warn("pgqueue: waiting for the database", "error", err)
+			logged = true
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(schemaRetry):
+		}
+	}
+}
+
+// startingUp tells the errors of a server that will soon answer: class 57 (shutting down, starting up) and 53 (out of
+// connections).
+func startingUp(err *pgconn.PgError) bool {
+	return len(err.Code) == 5 && (err.Code[:2] == "57" || err.Code[:2] == "53")
+}

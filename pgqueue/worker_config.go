@@ -1,0 +1,151 @@
+package pgqueue
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pgqueue/pgqueue/runner"
+)
+
+// Queues names the queues that a worker serves, each with its settings. A zero QueueConfig means the defaults.
+type Queues map[string]QueueConfig
+
+// QueueConfig is how one process serves one queue. Zero values mean the defaults.
+type QueueConfig struct {
+	// Workers is how many handlers run at a time. Default 2.
+	Workers int
+	// Batch is the most jobs that one claim takes, at most 10,000. Default 64.
+	Batch int
+	// Window is how long hints are collected after one that claimed at once. Default 250 ms.
+	Window time.Duration
+	// Poll is how often an idle queue is looked at although no hint came. Default 1 s.
+	Poll time.Duration
+	// Deadline bounds one run of a handler. Default 2 min; negative means none.
+	Deadline time.Duration
+	// CleanUp is how much longer than its deadline, or than a cancelled stop, a handler may take to return while its
+	// lease is still renewed. Default 10 s.
+	CleanUp time.Duration
+	// Backoff says how long a failed job waits. Default [runner.DefaultBackoff].
+	Backoff runner.Backoff
+}
+
+// WorkerConfig configures a [Worker]. Only Queues is required.
+type WorkerConfig struct {
+	Queues Queues
+
+	// ID names this process in claimed_by, for people. It decides nothing: two workers may have the same. The default
+	// is made of host name, process id and a random part.
+	ID string
+
+	// Lease is how long a claim holds without renewal. A job of a killed process is back after at most Lease and one
+	// ReapInterval. Default 30 s; at least three times RenewEvery.
+	Lease time.Duration
+	// RenewEvery is how often leases of running and buffered jobs are renewed. Default a third of Lease.
+	RenewEvery time.Duration
+	// StorageTimeout bounds each claim, renewal and report. Default 5 s; at most RenewEvery.
+	StorageTimeout time.Duration
+	// ReapInterval is how often this process looks for jobs whose lease has run out. Default 5 s.
+	ReapInterval time.Duration
+	// StopTimeout is how long running handlers may go on after Run's context has ended before theirs is cancelled.
+	// Default 30 s.
+	StopTimeout time.Duration
+
+	// KeepHistory is how long succeeded and cancelled jobs are kept, in whole UTC days; retention drops partitions.
+	// Default 7 days. KeepAttention is how long failed and dead ones are. Default 90 days.
+	KeepHistory   time.Duration
+	KeepAttention time.Duration
+
+	// Pool is what the worker uses for its own statements and for the transactions of [HandleTx], so that it neither
+	// waits for the application's connections nor holds them. Default: the client's pool.
+	Pool *pgxpool.Pool
+	// ListenerConn makes the connection that listens for hints. It is never taken from the pool, and needs a direct
+	// connection: a pooler in transaction mode forwards no hints. Default: a new connection with the pool's settings.
+	ListenerConn func(ctx context.Context) (*pgx.Conn, error)
+	// DisableListener turns hints off: the worker polls.
+	DisableListener bool
+
+	// StoreErrorText stores the full text of handlers' errors with the failed attempt. By default only a code, the
+	// error's Go type and messages marked as safe are stored, because texts may hold personal data.
+	StoreErrorText bool
+	// Observer is told what happens; it may implement any of the observer interfaces of package runner, listener and
+	// reaper.
+	Observer any
+}
+
+func (c WorkerConfig) validate() error {
+	if len(c.Queues) == 0 {
+		return &ValidationError{Field: "Queues", Message: "must name at least one queue"}
+	}
+	for name := range c.Queues {
+		if err := checkName(fmt.Sprintf("Queues[%q]", name), name); err != nil {
+			return err
+		}
+	}
+	if c.ID != "" {
+		if err := checkText("ID", c.ID, maxWorkerIDBytes); err != nil {
+			return err
+		}
+	}
+	if c.ReapInterval < 0 {
+		return &ValidationError{Field: "ReapInterval", Message: fmt.Sprintf("must not be negative, is %s", c.ReapInterval)}
+	}
+	return nil
+}
+
+// renewInterval is how often a living worker renews, which the reaper waits for after an outage.
+func (c WorkerConfig) renewInterval() time.Duration {
+	if c.RenewEvery > 0 {
+		return c.RenewEvery
+	}
+	if c.Lease > 0 {
+		return c.Lease / 3
+	}
+	return runner.DefaultLease / 3
+}
+
+// maxWorkerIDBytes bounds what is written with every claim.
+const maxWorkerIDBytes = 255
+
+// runnerConfig puts the worker's and the queue's settings together.
+func (c WorkerConfig) runnerConfig(client *Client, name string, kinds []runner.KindConfig) runner.Config {
+	queue := c.Queues[name]
+	return runner.Config{
+		Name:           name,
+		Workers:        queue.Workers,
+		Batch:          queue.Batch,
+		Window:         queue.Window,
+		Poll:           queue.Poll,
+		Deadline:       queue.Deadline,
+		CleanUp:        queue.CleanUp,
+		Backoff:        queue.Backoff,
+		Lease:          c.Lease,
+		RenewEvery:     c.RenewEvery,
+		StorageTimeout: c.StorageTimeout,
+		StopTimeout:    c.StopTimeout,
+		Kinds:          kinds,
+		StoreErrorText: c.StoreErrorText,
+		Logger:         client.logger,
+		Observer:       c.Observer,
+	}
+}
+
+// newWorkerID makes an id that a person can trace to a process and that no other process has.
+func newWorkerID() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "unknown"
+	}
+	if len(host) > 128 {
+		host = host[:128]
+	}
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // never fails, by its contract
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), hex.EncodeToString(random[:]))
+}
