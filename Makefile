@@ -11,7 +11,8 @@ GOLANGCI := $(CURDIR)/.bin/golangci-lint-$(GOLANGCI_VERSION)
 MODULES := integration examples bench
 
 # -p 2: packages that start their own Postgres share the machine better two at a time.
-GOTEST := go test -race -p 2 -timeout 14m
+# -count=1: the version of the server is no part of the cache's key.
+GOTEST := go test -race -count=1 -p 2 -timeout 14m
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-zA-Z-]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,8 +31,8 @@ test: setup ## run all tests, with the race detector
 	@for module in $(MODULES); do echo "== $$module"; (cd $$module && $(GOTEST) ./...) || exit 1; done
 
 test-full: setup ## run all tests at the sizes of the failure cases (slow)
-	PGQUEUE_TEST_FULL=1 go test -race -p 2 -timeout 60m ./...
-	@for module in $(MODULES); do echo "== $$module"; (cd $$module && PGQUEUE_TEST_FULL=1 go test -race -p 2 -timeout 60m ./...) || exit 1; done
+	PGQUEUE_TEST_FULL=1 go test -race -count=1 -p 2 -timeout 60m ./...
+	@for module in $(MODULES); do echo "== $$module"; (cd $$module && PGQUEUE_TEST_FULL=1 go test -race -count=1 -p 2 -timeout 60m ./...) || exit 1; done
 
 test-oldest: ## run all tests on the oldest supported Postgres
 	@scripts/setup-postgres.sh --version 14

@@ -1,0 +1,228 @@
+package migrations_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4/database"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pgqueue/pgqueue/migrations"
+)
+
+// blocker holds an advisory lock, or whatever sql takes, until release is called.
+func blocker(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) (release func()) {
+	t.Helper()
+	tx, err := pool.Begin(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(testContext(t), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+	release = func() { _ = tx.Rollback(context.Background()) }
+	t.Cleanup(release)
+	return release
+}
+
+// waitLog closes seen when a migrator reports that it waits.
+type waitLog struct {
+	slog.Handler
+	once sync.Once
+	seen chan struct{}
+}
+
+func (*waitLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *waitLog) Handle(_ context.Context, record slog.Record) error {
+	if strings.Contains(record.Message, "migration waits") {
+		l.once.Do(func() { close(l.seen) })
+	}
+	return nil
+}
+
+func TestUp_KilledInTheMiddleOfAStepLeavesNothingAndGoesOn(t *testing.T) {
+	url := newDatabase(t)
+	pool := newPool(t, url, nil)
+	release := blocker(t, pool, `SELECT pg_advisory_xact_lock($1)`, blockKey)
+
+	p := startProcess(t, modeBlock, url)
+	waitFor(t, pool, "the step to reach its end", `EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = $1 AND NOT granted)`, blockKey)
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.cmd.Wait()
+
+	// The server has not noticed yet: the next one has to wait for the lock, then starts from nothing.
+	logs := &waitLog{seen: make(chan struct{})}
+	result := make(chan error, 1)
+	go func() { result <- migrations.Up(testContext(t), pool, "", migrations.WithLogger(slog.New(logs))) }()
+	<-logs.seen
+	if state := status(t, pool, ""); state.Exists || state.Dirty {
+		t.Errorf("while the dead migrator's transaction is open: %+v", state)
+	}
+	release()
+	if err := <-result; err != nil {
+		t.Fatalf("up after a kill: %v", err)
+	}
+	requireInstalledOnce(t, pool)
+}
+
+func twoSteps(t *testing.T, second string) migrations.Source {
+	t.Helper()
+	files, err := copyFiles("pgqueue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files["0002_more.up.sql"] = &fstest.MapFile{Data: []byte(second)}
+	files["0002_more.down.sql"] = &fstest.MapFile{Data: []byte(`DROP TABLE pgqueue.more`)}
+	return migrations.Source{Files: files, Latest: 2, Probe: `EXISTS (SELECT FROM pg_class WHERE relname = 'more') AND $1::text IS NOT NULL`}
+}
+
+func TestUp_AStepThatFailsIsRolledBackAndTheNextUpGoesOn(t *testing.T) {
+	pool := newPool(t, newDatabase(t), nil)
+	bad := twoSteps(t, `CREATE TABLE pgqueue.more (id int); SELECT 1/0;`)
+	for range 2 {
+		err := migrations.UpWith(testContext(t), pool, "", bad)
+		var pgErr *pgconn.PgError
+		if !errors.As(err, &pgErr) || pgErr.Code != "22012" || !strings.Contains(err.Error(), "version 2") {
+			t.Fatalf("up with a failing step: %v", err)
+		}
+		if state := status(t, pool, ""); state.Version != 1 || state.Dirty {
+			t.Fatalf("after the failure: %+v", state)
+		}
+	}
+	if value[bool](t, pool, `SELECT to_regclass('pgqueue.more') IS NOT NULL`) {
+		t.Error("half of the step stayed")
+	}
+	good := twoSteps(t, `CREATE TABLE pgqueue.more (id int);`)
+	if err := migrations.UpWith(testContext(t), pool, "", good); err != nil {
+		t.Fatal(err)
+	}
+	if state := status(t, pool, ""); state.Version != 2 || state.Dirty {
+		t.Fatalf("after the good step: %+v", state)
+	}
+	// The binary that knows version 1 only changes nothing.
+	var newer *migrations.NewerSchemaError
+	if err := migrations.Down(testContext(t), pool, "", quiet()); !errors.As(err, &newer) || newer.Version != 2 {
+		t.Errorf("down of the older binary: %v", err)
+	}
+	if err := migrations.DownWith(testContext(t), pool, "", good); err != nil {
+		t.Fatal(err)
+	}
+	if left := objects(t, pool, "pgqueue"); len(left) > 0 {
+		t.Errorf("down of two versions left %q", left)
+	}
+}
+
+// What the command line leaves behind when it is killed before, in or after a file.
+func TestUpAndDown_PutADirtyVersionRight(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		recorded int
+		applied  bool
+	}{
+		{"up killed before the file", 1, false},
+		{"up killed after the file", 1, true},
+		{"down killed before the file", -1, true},
+		{"down killed after the file", -1, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pool := installed(t, "")
+			full := objects(t, pool, "pgqueue")
+			dirty := func() {
+				t.Helper()
+				if !c.applied {
+					mustDown(t, pool, "")
+					run(t, pool, `CREATE TABLE pgqueue.pgqueue_migrations (version bigint not null primary key, dirty boolean not null)`)
+					run(t, pool, `INSERT INTO pgqueue.pgqueue_migrations VALUES ($1, true)`, c.recorded)
+				} else {
+					run(t, pool, `UPDATE pgqueue.pgqueue_migrations SET version = $1, dirty = true`, c.recorded)
+				}
+				if state := status(t, pool, ""); !state.Dirty || state.Current() {
+					t.Fatalf("status does not show it: %+v", state)
+				}
+			}
+			dirty()
+			mustUp(t, pool, "")
+			if got := objects(t, pool, "pgqueue"); !slices.Equal(got, full) || !status(t, pool, "").Current() {
+				t.Errorf("after up: %+v, %q", status(t, pool, ""), got)
+			}
+			dirty()
+			mustDown(t, pool, "")
+			if got := objects(t, pool, "pgqueue"); len(got) > 0 {
+				t.Errorf("after down: %q", got)
+			}
+		})
+	}
+}
+
+func TestUp_WaitsForTheCommandLine(t *testing.T) {
+	pool := newPool(t, newDatabase(t), nil)
+	key, err := database.GenerateAdvisoryLockId("/"+value[string](t, pool, `SELECT current_database()::text`), "pgqueue", migrations.VersionTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := blocker(t, pool, `SELECT pg_advisory_xact_lock(`+key+`)`)
+	ctx, cancel := context.WithTimeout(testContext(t), 300*time.Millisecond)
+	defer cancel()
+	if err := migrations.Up(ctx, pool, "", quiet()); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "another process is migrating") {
+		t.Errorf("up beside the command line: %v", err)
+	}
+	if left := objects(t, pool, "pgqueue"); len(left) > 0 {
+		t.Errorf("it changed something meanwhile: %q", left)
+	}
+	release()
+	mustUp(t, pool, "")
+}
+
+func TestUp_AnOpenReaderMakesAStepGiveUpAndTryAgain(t *testing.T) {
+	pool := installed(t, "")
+	source := twoSteps(t, `ALTER TABLE pgqueue.jobs ADD COLUMN extra int; CREATE TABLE pgqueue.more (id int);`)
+	release := blocker(t, pool, `SELECT count(*) FROM pgqueue.jobs`)
+
+	ctx, cancel := context.WithTimeout(testContext(t), 1500*time.Millisecond)
+	defer cancel()
+	err := migrations.UpWith(ctx, pool, "", source)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("up behind a reader that stays: %v", err)
+	}
+	if state := status(t, pool, ""); state.Version != 1 || state.Dirty {
+		t.Errorf("after giving up: %+v", state)
+	}
+
+	const waiting = `EXISTS (SELECT FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock' AND relation = 'pgqueue.jobs'::regclass)`
+	waitFor(t, pool, "the server to notice", `NOT `+waiting)
+	result := make(chan error, 1)
+	go func() { result <- migrations.UpWith(testContext(t), pool, "", source) }()
+	waitFor(t, pool, "the step to wait for its lock", waiting)
+	// It gives the lock up without being released: others get through.
+	run(t, pool, `SELECT pgqueue.enqueue('k')`)
+	release()
+	if err := <-result; err != nil {
+		t.Errorf("up after the reader has gone: %v", err)
+	}
+	if state := status(t, pool, ""); state.Version != 2 {
+		t.Errorf("at the end: %+v", state)
+	}
+}
+
+func TestUp_EndsWithTheContext(t *testing.T) {
+	pool := newPool(t, newDatabase(t), nil)
+	ctx, cancel := context.WithCancel(testContext(t))
+	cancel()
+	if err := migrations.Up(ctx, pool, "", quiet()); !errors.Is(err, context.Canceled) {
+		t.Errorf("up with a context that has ended: %v", err)
+	}
+	if n := pool.Stat().AcquiredConns(); n != 0 {
+		t.Errorf("%d connections were not given back", n)
+	}
+}

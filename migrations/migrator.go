@@ -1,0 +1,257 @@
+package migrations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4"
+	"github.com/golang-migrate/migrate/v4/database"
+	"github.com/golang-migrate/migrate/v4/source/iofs"
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// lockTimeout is how long a step may wait for a table: all other sessions queue behind it meanwhile.
+	lockTimeout = 500 * time.Millisecond
+	// The pause before another try grows from retryMin to retryMax.
+	retryMin = 20 * time.Millisecond
+	retryMax = 2 * time.Second
+	// rollbackTimeout bounds the rollback after the caller's context has ended.
+	rollbackTimeout = 5 * time.Second
+)
+
+// errBusy says that a try found another migrator at work.
+var errBusy = errors.New("another process is migrating this schema")
+
+// migrator is one call of Up, Down or Status.
+type migrator struct {
+	db          Database
+	schema      string
+	files       fs.FS
+	latest      uint
+	probe       func(version uint) string
+	logger      *slog.Logger
+	discardJobs bool
+}
+
+// probe is the condition, in SQL with the schema as $1, that holds exactly while a version is applied. It resolves the dirty flag that
+// the golang-migrate command line leaves behind when it is killed: every step is one transaction, so it is done or it is not.
+func probe(version uint) string {
+	switch version {
+	case 1:
+		return `(SELECT count(*) = 4 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		         WHERE n.nspname = $1::text AND c.relkind IN ('r', 'p') AND c.relname IN ('jobs', 'history', 'history_attention', 'queues'))
+		        AND
+		        (SELECT count(DISTINCT p.proname) = 4 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+		         WHERE n.nspname = $1::text AND p.proname IN ('enqueue', 'ensure_history', 'drop_history', 'expire_attention'))`
+	default:
+		return `false`
+	}
+}
+
+// status reads the version in a transaction of its own.
+func (m *migrator) status(ctx context.Context) (State, error) {
+	state := State{Latest: m.latest}
+	tx, err := m.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return state, fmt.Errorf("begin: %w", err)
+	}
+	defer rollback(ctx, tx)
+	state.Exists, err = m.hasVersionTable(ctx, tx)
+	if err != nil || !state.Exists {
+		return state, err
+	}
+	version, dirty, err := m.driver(ctx, tx).Version()
+	if err != nil {
+		return state, err
+	}
+	state.Version, state.Dirty = asVersion(version), dirty
+	return state, nil
+}
+
+// up applies what is missing, one version and one transaction at a time.
+func (m *migrator) up(ctx context.Context) error {
+	// Most calls find nothing to do; they need no lock and no right to write.
+	state, err := m.status(ctx)
+	if err != nil {
+		return fmt.Errorf("migrations: up of schema %q: %w", m.schema, err)
+	}
+	for done := state.Current(); !done; {
+		done, err = m.retry(ctx, m.stepUp)
+		if err != nil {
+			return fmt.Errorf("migrations: up of schema %q: %w", m.schema, asConflict(m.schema, err))
+		}
+	}
+	return nil
+}
+
+// down removes one version and transaction at a time, and the version table with the last one.
+func (m *migrator) down(ctx context.Context) error {
+	state, err := m.status(ctx)
+	if err != nil {
+		return fmt.Errorf("migrations: down of schema %q: %w", m.schema, err)
+	}
+	for done := !state.Exists; !done; {
+		done, err = m.retry(ctx, m.stepDown)
+		if err != nil {
+			return fmt.Errorf("migrations: down of schema %q: %w", m.schema, asConflict(m.schema, err))
+		}
+	}
+	return nil
+}
+
+// stepUp applies the next version; done means that there is none.
+func (m *migrator) stepUp(ctx context.Context, tx pgx.Tx) (done bool, err error) {
+	if err := m.createSchema(ctx, tx); err != nil {
+		return false, err
+	}
+	if err := m.createVersionTable(ctx, tx); err != nil {
+		return false, err
+	}
+	d := m.driver(ctx, tx)
+	version, err := m.version(ctx, tx, d)
+	if err != nil || version == m.latest {
+		return true, err
+	}
+	if err := m.step(d, +1); err != nil {
+		return false, fmt.Errorf("apply version %d: %w", version+1, err)
+	}
+	m.logger.InfoContext(ctx, "pgqueue: migration applied", "schema", m.schema, "version", version+1)
+	return version+1 == m.latest, nil
+}
+
+// stepDown removes the current version; done means that nothing is left.
+func (m *migrator) stepDown(ctx context.Context, tx pgx.Tx) (done bool, err error) {
+	exists, err := m.hasVersionTable(ctx, tx)
+	if err != nil || !exists {
+		return true, err
+	}
+	d := m.driver(ctx, tx)
+	version, err := m.version(ctx, tx, d)
+	if err != nil {
+		return false, err
+	}
+	if version > 0 {
+		if err := m.refuseLiveJobs(ctx, tx); err != nil {
+			return false, err
+		}
+		if err := m.step(d, -1); err != nil {
+			return false, fmt.Errorf("remove version %d: %w", version, err)
+		}
+		m.logger.InfoContext(ctx, "pgqueue: migration removed", "schema", m.schema, "version", version)
+	}
+	if version > 1 {
+		return false, nil
+	}
+	if _, err := tx.Exec(ctx, `DROP TABLE `+d.table()); err != nil {
+		return false, fmt.Errorf("drop the version table: %w", err)
+	}
+	return true, nil
+}
+
+// retry runs one step in a transaction, again and again while somebody else is in the way and ctx allows.
+func (m *migrator) retry(ctx context.Context, step func(context.Context, pgx.Tx) (bool, error)) (done bool, err error) {
+	pause := retryMin
+	for tries := 1; ; tries++ {
+		done, err = m.try(ctx, step)
+		if !errors.Is(err, errBusy) && !isCode(err, codeLockNotAvailable, codeDeadlock) {
+			return done, err
+		}
+		if tries == 1 || pause == retryMax {
+			m.logger.InfoContext(ctx, "pgqueue: migration waits", "schema", m.schema, "tries", tries, "reason", err.Error())
+		}
+		// Half of the pause is random, so that many starters do not come back together.
+		timer := time.NewTimer(pause/2 + rand.N(pause/2))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return false, fmt.Errorf("%w (the last try failed: %w)", context.Cause(ctx), err)
+		case <-timer.C:
+		}
+		// Waiting for another migrator is cheap and ends soon; waiting for a lock costs the fleet half a second a try.
+		pause = min(2*pause, retryMax)
+		if errors.Is(err, errBusy) {
+			pause = min(pause, retryMax/8)
+		}
+	}
+}
+
+// try runs one step in one transaction under the lock.
+func (m *migrator) try(ctx context.Context, step func(context.Context, pgx.Tx) (bool, error)) (done bool, err error) {
+	tx, err := m.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
+	if err != nil {
+		return false, fmt.Errorf("begin: %w", err)
+	}
+	defer rollback(ctx, tx)
+	if err := m.prepare(ctx, tx); err != nil {
+		return false, err
+	}
+	done, err = step(ctx, tx)
+	if err != nil {
+		return false, err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return false, fmt.Errorf("commit: %w", err)
+	}
+	return done, nil
+}
+
+// prepare sets what the step needs, whatever the role's defaults are, and takes the lock. All of it ends with the transaction, so it
+// works behind a pooler that gives every transaction another connection, and leaves no trace on the caller's.
+//
+// The lock is the one that the golang-migrate command line takes for the same version table. It is tried, not awaited: a session
+// that waits in SELECT pg_advisory_lock holds a snapshot, and CREATE INDEX CONCURRENTLY would wait for that.
+func (m *migrator) prepare(ctx context.Context, tx pgx.Tx) error {
+	// By way of pg_settings, because transaction_timeout exists from Postgres 17 on only.
+	if _, err := tx.Exec(ctx, fmt.Sprintf(`
+		SELECT pg_catalog.set_config(s.name, v.value, true)
+		FROM (VALUES ('search_path', 'pg_catalog, pg_temp'), ('lock_timeout', '%dms'), ('statement_timeout', '0'),
+		             ('transaction_timeout', '0'), ('idle_in_transaction_session_timeout', '0')) AS v (name, value)
+		     JOIN pg_catalog.pg_settings s ON s.name = v.name`, lockTimeout.Milliseconds())); err != nil {
+		return fmt.Errorf("prepare the transaction: %w", err)
+	}
+	var databaseName string
+	if err := tx.QueryRow(ctx, `SELECT current_database()`, pgx.QueryExecModeExec).Scan(&databaseName); err != nil {
+		return fmt.Errorf("read the name of the database: %w", err)
+	}
+	// The command line puts the path of its URL in the place of the name, slash included.
+	key, err := database.GenerateAdvisoryLockId("/"+databaseName, m.schema, versionTable)
+	if err != nil {
+		return fmt.Errorf("make the lock's number: %w", err)
+	}
+	var locked bool
+	if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(`+key+`)`, pgx.QueryExecModeExec).Scan(&locked); err != nil {
+		return fmt.Errorf("take the lock: %w", err)
+	}
+	if !locked {
+		return errBusy
+	}
+	return nil
+}
+
+// step lets golang-migrate go one version up (+1) or down (-1).
+func (m *migrator) step(d *driver, direction int) error {
+	source, err := iofs.New(m.files, ".")
+	if err != nil {
+		return fmt.Errorf("open the files: %w", err)
+	}
+	defer func() { _ = source.Close() }()
+	engine, err := migrate.NewWithInstance("pgqueue", source, "pgqueue", d)
+	if err != nil {
+		return err
+	}
+	return engine.Steps(direction)
+}
+
+// rollback ends a transaction that was not committed, even if the caller's context has ended.
+func rollback(ctx context.Context, tx pgx.Tx) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	// Nothing is lost with the error: a connection that cannot roll back is closed by pgx, which has the same effect.
+	_ = tx.Rollback(ctx)
+}
