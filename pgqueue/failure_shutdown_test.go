@@ -81,7 +81,7 @@ func (e *typedNil) Error() string { return e.text }
 // explosive cannot be decoded without a panic.
 type explosive struct{}
 
-func (explosive) Kind() string               { return "explosive" }
+func (explosive) Kind() string                { return "explosive" }
 func (*explosive) UnmarshalJSON([]byte) error { panic("in UnmarshalJSON") }
 
 // badBackoff is a retry policy that panics.

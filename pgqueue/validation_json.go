@@ -265,7 +265,8 @@ func plainName(name string) bool {
 	}
 	for i := range len(name) {
 		c := name[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (c < '0' || c > '9') && c != '_' && c != '-' {
 			return false
 		}
 	}

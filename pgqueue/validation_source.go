@@ -15,6 +15,7 @@ func onlyRawJSON(value any) bool {
 	return validStrings(reflect.ValueOf(value))
 }
 
+//nolint:gochecknoglobals // types, only ever read
 var (
 	rawMessageType    = reflect.TypeFor[json.RawMessage]()
 	timeType          = reflect.TypeFor[time.Time]()

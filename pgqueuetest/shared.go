@@ -12,6 +12,8 @@ import (
 // sharedSource returns the source that all tests of this process share. It is the one value of this package that
 // belongs to the process and not to a test: a server must outlive the test that started it, and a process needs only one.
 // A server started here is not stopped by anybody; it ends with the process.
+//
+//nolint:gochecknoglobals // see above
 var sharedSource = sync.OnceValues(func() (*source, error) {
 	// Not a test's context: the other tests want the server too.
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)

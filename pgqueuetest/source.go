@@ -79,7 +79,7 @@ func on(ctx context.Context, config *pgx.ConnConfig, f func(conn *pgx.Conn) erro
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the server ends it otherwise
+	defer conn.Close(context.WithoutCancel(ctx)) // the server ends it otherwise
 	return f(conn)
 }
 

@@ -27,7 +27,7 @@ func (s *source) claim(ctx context.Context) error {
 		err = s.sweep(ctx)
 	}
 	if err != nil {
-		conn.Close(ctx) //nolint:errcheck // it is of no use
+		conn.Close(ctx) // it is of no use
 		return fmt.Errorf("claiming a name: %w", err)
 	}
 	s.claimed = conn
@@ -50,7 +50,7 @@ func (s *source) sweep(ctx context.Context) error {
 		}
 		for _, name := range names {
 			if owner, ok := ownerOf(name, s.home); ok && owner != s.mine {
-				dropOrphan(ctx, conn, owner, name) //nolint:errcheck // see above
+				_ = dropOrphan(ctx, conn, owner, name) // see above
 			}
 		}
 		return ctx.Err()
@@ -88,6 +88,6 @@ func ownerOf(name, home string) (string, bool) {
 // lockKey is the advisory lock of a process.
 func lockKey(owner string) int64 {
 	hash := fnv.New64a()
-	hash.Write([]byte(owner)) //nolint:errcheck // never fails
+	hash.Write([]byte(owner)) // never fails
 	return int64(hash.Sum64())
 }

@@ -10,10 +10,9 @@ import (
 
 // supply is an endless queue that does as little as possible, so that the benchmark measures the engine.
 type supply struct {
-	left  atomic.Int64
-	token []ticket
-	mu    sync.Mutex
-	done  int64
+	left atomic.Int64
+	mu   sync.Mutex
+	done int64
 }
 
 func (q *supply) Claim(_ context.Context, request ClaimRequest) ([]Task[int], error) {

@@ -39,10 +39,10 @@ func (deadlineError) Is(target error) bool { return target == context.DeadlineEx
 var ErrRunning = errors.New("runner: already running")
 
 var (
-	// ErrSettled, returned by a handler, says that a transaction of its own completed the task and has committed.
+	// ErrSettled is returned by a handler to say that a transaction of its own completed the task and has committed.
 	// Nothing is reported.
 	ErrSettled = errors.New("runner: settled by the handler")
-	// ErrConfirm, returned by a handler, says that it completed the task in a transaction of which it does not know
+	// ErrConfirm is returned by a handler to say that it completed the task in a transaction of which it does not know
 	// the end. The queue is asked; if the claim still stands, the attempt has failed with [CodeNotCommitted].
 	ErrConfirm = errors.New("runner: settled in a transaction that may not have committed")
 )

@@ -15,7 +15,7 @@ type badError struct{}
 
 func (badError) Error() string { panic("Error panics") }
 
-type nilError struct{ text string }
+type nilError struct{}
 
 func (e *nilError) Error() string { return "typed nil" }
 

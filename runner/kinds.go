@@ -26,7 +26,6 @@ type kindSet struct {
 	byName map[string]*kindState
 	other  *kindState // the anonymous kind, or the one for tasks of kinds that were not asked for
 	named  bool
-	names  []string // of the latest claim, reused
 }
 
 func newKindSet(c *Config) *kindSet {

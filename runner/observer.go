@@ -124,6 +124,7 @@ type WakeEvent struct {
 // WakeSource is what woke a runner.
 type WakeSource uint8
 
+// What wakes a runner.
 const (
 	WakeHint WakeSource = iota + 1 // [Runner.Wake]
 	WakePoll                       // the poll interval

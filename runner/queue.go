@@ -140,7 +140,7 @@ const (
 	// Ineligible means that the task may no longer be completed at the revision it was claimed at, for a reason of
 	// the queue's own; its result was not stored and the claim is closed.
 	Ineligible
-	// Succeeded, and the result is stored.
+	// Succeeded means that the task is done and its result is stored.
 	Succeeded
 	// Retrying means that the attempt failed and the task will run again.
 	Retrying

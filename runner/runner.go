@@ -111,7 +111,7 @@ func (r *Runner[P, R]) begin(ctx context.Context, drain bool) (*session[P, R], e
 	}
 	r.state = Running
 	r.done = make(chan struct{})
-	r.run = newSession(r, ctx, drain)
+	r.run = newSession(ctx, r, drain)
 	return r.run, nil
 }
 

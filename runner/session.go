@@ -81,7 +81,7 @@ type slot[P, R any] struct {
 	entry *entry[P, R]
 }
 
-func newSession[P, R any](r *Runner[P, R], ctx context.Context, drain bool) *session[P, R] {
+func newSession[P, R any](ctx context.Context, r *Runner[P, R], drain bool) *session[P, R] {
 	s := &session[P, R]{
 		r: r, cfg: &r.config, base: context.WithoutCancel(ctx), drain: drain, began: time.Now(),
 		stop:     make(chan struct{}),

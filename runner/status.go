@@ -5,6 +5,7 @@ import "time"
 // Lifecycle is what a runner is doing.
 type Lifecycle uint8
 
+// The states of a runner.
 const (
 	Idle     Lifecycle = iota // not started yet
 	Running                   // in Run or Drain

@@ -71,14 +71,14 @@ func (s *Server) supervise(p *process, started chan<- error) {
 	}
 	pidFile := filepath.Join(s.dir, serverPID)
 	if err := os.WriteFile(pidFile, []byte(strconv.Itoa(p.cmd.Process.Pid)+"\n"), 0o600); err != nil {
-		p.cmd.Process.Kill() //nolint:errcheck // it ended by itself
-		p.cmd.Wait()         //nolint:errcheck // its exit code says nothing more
+		_ = p.cmd.Process.Kill() // it ended by itself
+		_ = p.cmd.Wait()         // its exit code says nothing more
 		started <- err
 		return
 	}
 	started <- nil
-	p.cmd.Wait()       //nolint:errcheck // the log says why it ended
-	os.Remove(pidFile) //nolint:errcheck // gone with the directory
+	_ = p.cmd.Wait()       // the log says why it ended
+	_ = os.Remove(pidFile) // gone with the directory
 }
 
 // ready waits until the server has taken a connection, or has ended. logStart is where this run's log begins.
@@ -120,7 +120,7 @@ func (s *Server) ended(logStart int64) error {
 // end makes sure that the process is gone: asks it, and after a while kills it.
 func (s *Server) end(p *process) {
 	for _, stop := range []func(*os.Process) error{s.interrupt, s.crash, (*os.Process).Kill} {
-		stop(p.cmd.Process) //nolint:errcheck // it may be gone already
+		_ = stop(p.cmd.Process) // it may be gone already
 		select {
 		case <-p.done:
 			return

@@ -83,8 +83,7 @@ func start(ctx context.Context, opts Options) (*Server, error) {
 		return nil, err
 	}
 	if err := s.bringUp(ctx, opts, existing == 0); err != nil {
-		s.cleanUp()
-		return nil, err
+		return nil, errors.Join(err, s.cleanUp())
 	}
 	return s, nil
 }

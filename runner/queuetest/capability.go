@@ -12,36 +12,36 @@ import (
 type Capability string
 
 const (
-	// Classes: claims follow the classes of the request.
+	// Classes means: claims follow the classes of the request.
 	Classes Capability = "Classes"
-	// Kinds: claims follow the kinds of the request.
+	// Kinds means: claims follow the kinds of the request.
 	Kinds Capability = "Kinds"
-	// Revisions: the input of an item can be replaced, which supersedes the run that is under way.
+	// Revisions means: the input of an item can be replaced, which supersedes the run that is under way.
 	Revisions Capability = "Revisions"
-	// Results: a success stores its result.
+	// Results means: a success stores its result.
 	Results Capability = "Results"
-	// BadResults: the harness can make a result that the store refuses.
+	// BadResults means: the harness can make a result that the store refuses.
 	BadResults Capability = "BadResults"
-	// Eligibility: a success is Ineligible when the item may not be completed any more.
+	// Eligibility means: a success is Ineligible when the item may not be completed any more.
 	Eligibility Capability = "Eligibility"
-	// Locks: another session can lock one item.
+	// Locks means: another session can lock one item.
 	Locks Capability = "Locks"
-	// LateSuccess: a success counts after its lease was recovered, as long as nobody has claimed the item again. A queue
+	// LateSuccess means: a success counts after its lease was recovered, as long as nobody has claimed the item again. A queue
 	// without it must refuse such a success, which is tested too.
 	LateSuccess Capability = "LateSuccess"
-	// CrashBudget: a lease that runs out spends budget, so that an item which kills its worker each time ends as dead.
+	// CrashBudget means: a lease that runs out spends budget, so that an item which kills its worker each time ends as dead.
 	CrashBudget Capability = "CrashBudget"
-	// FailureCount: [Item.Failures] is told.
+	// FailureCount means: [Item.Failures] is told.
 	FailureCount Capability = "FailureCount"
-	// History: [Harness.Look] still tells the state of an item that has ended. Without it such an item is Absent.
+	// History means: [Harness.Look] still tells the state of an item that has ended. Without it such an item is Absent.
 	History Capability = "History"
-	// Undecodable: an item can exist whose payload cannot be decoded.
+	// Undecodable means: an item can exist whose payload cannot be decoded.
 	Undecodable Capability = "Undecodable"
-	// CancelRequests: a claimed item can be asked to stop.
+	// CancelRequests means: a claimed item can be asked to stop.
 	CancelRequests Capability = "CancelRequests"
-	// Renewal: the queue is a [runner.Renewer].
+	// Renewal means: the queue is a [runner.Renewer].
 	Renewal Capability = "Renewal"
-	// Scheduling: the queue is a [runner.Scheduler].
+	// Scheduling means: the queue is a [runner.Scheduler].
 	Scheduling Capability = "Scheduling"
 )
 

@@ -84,19 +84,19 @@ type NewItem struct {
 type State uint8
 
 const (
-	// Absent: there is no such item. Without [History] this is what every ended item is.
+	// Absent means: there is no such item. Without [History] this is what every ended item is.
 	Absent State = iota
-	// Waiting: nobody holds a claim that a verdict other than a late success could end; due or not.
+	// Waiting means: nobody holds a claim that a verdict other than a late success could end; due or not.
 	Waiting
-	// Claimed: a worker holds it. It stays so when its lease has run out, until it is recovered.
+	// Claimed means: a worker holds it. It stays so when its lease has run out, until it is recovered.
 	Claimed
-	// Succeeded: it has ended well.
+	// Succeeded means: it has ended well.
 	Succeeded
-	// Failed: it has ended because trying again is pointless.
+	// Failed means: it has ended because trying again is pointless.
 	Failed
-	// Dead: it has ended because its budget is spent.
+	// Dead means: it has ended because its budget is spent.
 	Dead
-	// Cancelled: it has ended because somebody wanted it.
+	// Cancelled means: it has ended because somebody wanted it.
 	Cancelled
 )
 
