@@ -44,6 +44,7 @@ type producerStatements struct {
 	enqueueOne     string
 	enqueueOneHint string
 	hint           string
+	now            string
 }
 
 // load looks every statement up by name and puts in the literal that names the sequence of ids. The literal is made
@@ -54,6 +55,7 @@ func (p *producerStatements) load(schema string, found statements) error {
 		"enqueue_one":      &p.enqueueOne,
 		"enqueue_one_hint": &p.enqueueOneHint,
 		"hint":             &p.hint,
+		"now":              &p.now,
 	} {
 		var err error
 		if *text, err = found.get(name); err != nil {

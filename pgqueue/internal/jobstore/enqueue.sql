@@ -88,3 +88,7 @@ RETURNING id, pg_notify($10::text, $1::text)::text AS sent;
 -- name: hint
 -- The trailing hints of a client, several queues in one transaction of their own. $1 channel $2 queue[]
 SELECT pg_notify($1::text, q.name)::text AS sent FROM unnest($2::text[]) AS q(name);
+
+-- name: now
+-- The time from which delays of copied rows count: COPY takes values, not expressions, and no worker's clock is used.
+SELECT statement_timestamp();
