@@ -54,7 +54,7 @@ lint: $(GOLANGCI) ## gofmt, vet for Linux, macOS and Windows, golangci-lint, the
 	done
 	@scripts/house-rules.sh
 
-bench: setup ## measure; one JSON object a line (JOBS=200000)
+bench: setup ## measure beside River and the raw statements (JOBS, ROUNDS, ENGINES, SCENARIOS; see bench/README.md)
 	@cd bench && go run .
 
 ci: ## what CI runs

@@ -3,142 +3,88 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
-	"sync/atomic"
+	"runtime"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/pgqueue/pgqueue/pgqueue"
 )
 
-// noop is a job of 100 bytes that does nothing.
-type noop struct {
-	Padding string `json:"padding"`
-}
-
-func (noop) Kind() string { return "noop" }
-
-// payload makes the JSON of a noop 100 bytes long: 14 of them are {"padding":""}.
-var payload = noop{Padding: strings.Repeat("x", 86)}
-
-// result is one line of output: the median of the rounds.
-type result struct {
-	Scenario   string    `json:"scenario"`
-	Engine     string    `json:"engine"`
-	History    bool      `json:"history"`
-	Jobs       int       `json:"jobs"`
-	JobsPerS   float64   `json:"jobs_per_s"`
-	RoundsPerS []float64 `json:"rounds_jobs_per_s"`
-	Workers    int       `json:"workers"`
-	Batch      int       `json:"batch"`
-	PoolSize   int       `json:"pool_size"`
-}
-
-const (
-	benchWorkers = 64
-	benchBatch   = 2000
-)
-
-// measureDrain times how long a worker takes to empty a queue of no-op jobs, with and without history, in turns.
-func measureDrain(ctx context.Context, server *server, jobs, rounds int) ([]result, error) {
-	results := []result{{History: false}, {History: true}}
-	for round := range rounds {
-		order := []int{0, 1}
-		if round%2 == 1 {
-			slices.Reverse(order)
-		}
-		for _, i := range order {
-			rate, err := drainOnce(ctx, server, jobs, results[i].History)
+// measureDrain times how long each engine takes to empty a queue of no-op jobs, in turns.
+func measureDrain(ctx context.Context, server *server, engines []engine, settings settings) ([]result, error) {
+	results := make([]result, len(engines))
+	for i, engine := range engines {
+		results[i] = newResult("drain", engine)
+		results[i].Jobs = settings.jobs
+	}
+	for round := range settings.rounds {
+		for _, i := range turn(len(engines), round) {
+			var took time.Duration
+			err := server.with(ctx, engines[i], func(pool *pgxpool.Pool, system system) (err error) {
+				took, err = drainOnce(ctx, pool, system, settings.jobs, engines[i].history)
+				return err
+			})
 			if err != nil {
-				return nil, fmt.Errorf("drain, history %t: %w", results[i].History, err)
+				return nil, fmt.Errorf("drain: %w", err)
 			}
-			results[i].RoundsPerS = append(results[i].RoundsPerS, float64(int(rate)))
+			results[i].add(float64(settings.jobs)/took.Seconds(), 0)
 		}
 	}
 	for i := range results {
-		r := &results[i]
-		sorted := slices.Sorted(slices.Values(r.RoundsPerS))
-		r.Scenario, r.Engine, r.Jobs, r.JobsPerS = "drain", "pgqueue", jobs, sorted[len(sorted)/2]
-		r.Workers, r.Batch, r.PoolSize = benchWorkers, benchBatch, poolSize
+		results[i].JobsPerS = median(results[i].Rounds)
 	}
-	return results, nil
+	return append(results, drainRatios(results)...), nil
 }
 
-// drainOnce fills a queue of its own database, then measures from the start of a worker to the moment the table is
-// empty: the last completion is written, not only the last handler returned.
-func drainOnce(ctx context.Context, server *server, jobs int, history bool) (float64, error) {
-	pool, drop, err := server.database(ctx)
+func drainOnce(ctx context.Context, pool *pgxpool.Pool, system system, jobs int, history bool) (time.Duration, error) {
+	if err := system.fill(ctx, jobs); err != nil {
+		return 0, fmt.Errorf("fill: %w", err)
+	}
+	if err := settle(ctx, pool, system); err != nil {
+		return 0, err
+	}
+	took, err := system.drain(ctx, jobs)
 	if err != nil {
 		return 0, err
 	}
-	defer drop()
-	client, err := pgqueue.NewClient(pool)
+	// What was timed is what was asked for.
+	open, kept, err := system.count(ctx)
 	if err != nil {
 		return 0, err
-	}
-	defer client.Close(context.WithoutCancel(ctx))
-	if !history {
-		if err := client.SetHistory(ctx, pool, "default", pgqueue.HistoryOff); err != nil {
-			return 0, err
-		}
-	}
-	if err := fill(ctx, client, pool, jobs); err != nil {
-		return 0, err
-	}
-
-	var ran atomic.Int64
-	mux := pgqueue.NewMux()
-	pgqueue.Handle(mux, func(context.Context, *pgqueue.Job[noop]) error { ran.Add(1); return nil })
-	start := time.Now()
-	drained, err := client.Drain(ctx, mux, pgqueue.WorkerConfig{
-		Queues: pgqueue.Queues{"default": {Workers: benchWorkers, Batch: benchBatch}},
-	})
-	took := time.Since(start)
-	if err != nil {
-		return 0, err
-	}
-	if int(ran.Load()) != jobs || drained.Outcomes.Succeeded != uint64(jobs) {
-		return 0, fmt.Errorf("%d handlers ran and %d jobs succeeded, want %d", ran.Load(), drained.Outcomes.Succeeded, jobs)
-	}
-	return float64(jobs) / took.Seconds(), checkEmpty(ctx, pool, jobs, history)
-}
-
-// fill enqueues in batches and leaves the table as a running system would have it: analysed, and on disk.
-func fill(ctx context.Context, client *pgqueue.Client, pool *pgxpool.Pool, jobs int) error {
-	const batch = 10_000
-	for left := jobs; left > 0; left -= batch {
-		many := make([]pgqueue.NewJob, min(batch, left))
-		for i := range many {
-			many[i].Args = payload
-		}
-		if _, err := client.EnqueueMany(ctx, pool, many); err != nil {
-			return err
-		}
-	}
-	_, err := pool.Exec(ctx, "VACUUM ANALYZE pgqueue.jobs")
-	if err != nil {
-		return err
-	}
-	_, err = pool.Exec(ctx, "CHECKPOINT")
-	return err
-}
-
-// checkEmpty makes sure that what was timed is what was asked for.
-func checkEmpty(ctx context.Context, pool *pgxpool.Pool, jobs int, history bool) error {
-	var live, finished int
-	err := pool.QueryRow(ctx, "SELECT (SELECT count(*) FROM pgqueue.jobs), (SELECT count(*) FROM pgqueue.history)").
-		Scan(&live, &finished)
-	if err != nil {
-		return err
 	}
 	want := 0
 	if history {
 		want = jobs
 	}
-	if live != 0 || finished != want {
-		return fmt.Errorf("%d jobs are left and %d in history, want 0 and %d", live, finished, want)
+	if open != 0 || kept != want {
+		return 0, fmt.Errorf("%d jobs are left and %d successes are kept, want 0 and %d", open, kept, want)
 	}
+	return took, nil
+}
+
+// settle leaves a filled table as a running system would have it, analyzed and on disk, and takes away what the one before
+// left in this process.
+func settle(ctx context.Context, pool *pgxpool.Pool, system system) error {
+	if _, err := pool.Exec(ctx, "VACUUM ANALYZE "+system.table()); err != nil {
+		return err
+	}
+	if _, err := pool.Exec(ctx, "CHECKPOINT"); err != nil {
+		return err
+	}
+	runtime.GC()
 	return nil
+}
+
+// drainRatios compares pgqueue with the others. River's completed jobs stay in its table, so the ratio with history is the
+// one of like with like; the one without is what a user of pgqueue can choose and a user of River cannot. The raw ceiling
+// is compared with what does the same writes.
+func drainRatios(results []result) (ratios []result) {
+	for _, of := range results {
+		for _, to := range results {
+			if of.Engine != "pgqueue" || to.Engine == "pgqueue" || to.Engine == "raw" && to.History != of.History {
+				continue
+			}
+			ratios = append(ratios, newRatio(of, to, of.JobsPerS/to.JobsPerS))
+		}
+	}
+	return ratios
 }

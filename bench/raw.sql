@@ -1,0 +1,56 @@
+-- The statements of pgqueue/internal/jobstore, which explains them. go test says when they have changed there.
+
+-- name: claim
+WITH claimed AS (
+    UPDATE {schema}.jobs AS j
+    SET state = 'running', attempt = j.attempt + 1, claimed_generation = j.generation, claimed_by = $4,
+        claimed_at = statement_timestamp(), lease_expires_at = statement_timestamp() + $3::bigint * interval '1 microsecond'
+    WHERE j.queue = $1 AND j.id = ANY (ARRAY (
+        SELECT c.id
+        FROM unnest($6::smallint[], $7::timestamptz[], $8::bigint[]) WITH ORDINALITY AS p(priority, since, since_id, ord)
+             CROSS JOIN LATERAL (
+                SELECT r.id FROM {schema}.jobs r
+                WHERE r.queue = $1 AND r.priority = p.priority AND r.state = 'pending' AND r.run_at <= statement_timestamp()
+                  AND (r.run_at, r.id) >= (p.since, p.since_id) AND ($5::text[] IS NULL OR r.kind = ANY ($5::text[]))
+                ORDER BY r.run_at, r.id LIMIT $2 FOR UPDATE SKIP LOCKED) c
+        ORDER BY p.ord LIMIT $2))
+      AND NOT EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL)
+    RETURNING j.id, j.kind, j.priority, j.run_at, j.attempt, j.failures, j.max_attempts, j.generation, j.key, j.revision,
+              j.created_at, j.claimed_at, j.payload, j.metadata, j.tags
+)
+SELECT now() AS db_now, s.history, s.paused,
+       c.id, c.attempt, c.kind, c.priority, c.run_at, c.failures, c.max_attempts, c.generation, c.key, c.revision,
+       c.created_at, c.claimed_at, c.payload::text, c.metadata::text, c.tags,
+       (extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000)::bigint AS took_us
+FROM (SELECT coalesce((SELECT q.history FROM {schema}.queues q WHERE q.name = $1), 'full') AS history,
+             EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL) AS paused) s
+     LEFT JOIN claimed c ON true;
+
+-- name: complete
+WITH d AS (
+    DELETE FROM {schema}.jobs
+    WHERE queue = $1 AND id = ANY (ARRAY (
+        SELECT l.id FROM unnest($2::bigint[], $3::int[]) f(id, attempt)
+               CROSS JOIN LATERAL (
+                  SELECT j.id FROM {schema}.jobs j
+                  WHERE j.queue = $1 AND j.id = f.id AND j.attempt = f.attempt
+                    AND j.claimed_at IS NOT NULL AND j.generation = j.claimed_generation
+                  FOR UPDATE SKIP LOCKED) l))
+    RETURNING *
+)
+INSERT INTO {schema}.history (id, run_at, created_at, claimed_at, finished_at, day, attempt, generation, error_count, priority, failures,
+    max_attempts, queue, kind, state, claimed_by, key, revision, payload, metadata, tags, errors)
+SELECT id, run_at, created_at, claimed_at, now(), (now() AT TIME ZONE 'UTC')::date, attempt, generation, error_count, priority, failures,
+    max_attempts, queue, kind, 'succeeded', claimed_by, key, revision, CASE WHEN $4::boolean THEN '{}' ELSE payload END, metadata, tags, errors
+FROM d RETURNING id, attempt;
+
+-- name: complete_forget
+DELETE FROM {schema}.jobs
+WHERE queue = $1 AND id = ANY (ARRAY (
+    SELECT l.id FROM unnest($2::bigint[], $3::int[]) f(id, attempt)
+           CROSS JOIN LATERAL (
+              SELECT j.id FROM {schema}.jobs j
+              WHERE j.queue = $1 AND j.id = f.id AND j.attempt = f.attempt
+                AND j.claimed_at IS NOT NULL AND j.generation = j.claimed_generation
+              FOR UPDATE SKIP LOCKED) l))
+RETURNING id, attempt;
