@@ -179,10 +179,11 @@ func TestCommandLine_AndGoTakeTheSameLock(t *testing.T) {
 	}
 	waitFor(t, pool, "the command line to wait for Go's lock", `(SELECT count(*) = 2 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)`)
 	release()
+	// Between Go's versions the command line may get the lock, and then it applies the next one.
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("Go: %v: %s", err, p.errors.String())
 	}
-	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "no change") {
+	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "no change") && !strings.Contains(out.String(), "/u ") || strings.Contains(out.String(), "1/u ") {
 		t.Errorf("the command line: %v: %s", err, out)
 	}
 	requireInstalledOnce(t, pool)

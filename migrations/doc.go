@@ -13,7 +13,7 @@
 //
 // # One step, one transaction
 //
-// From Go, each version is one transaction that holds the lock against other migrators, makes the schema and the version table if they
+// From Go, each version is one transaction (and Down is one for all versions) that holds the lock against other migrators, makes the schema and the version table if they
 // are missing, applies the file and writes the version. A process that is killed half-way leaves nothing behind, and the dirty flag of
 // golang-migrate is never set. The command line sets it in a transaction of its own before the file runs; if it is killed in between, Up
 // looks whether the objects of that version exist, corrects the version and goes on.

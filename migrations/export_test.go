@@ -10,7 +10,7 @@ import (
 type Source struct {
 	Files  fs.FS
 	Latest uint
-	// Probe is asked for versions above 1.
+	// Probe is asked for versions above the real latest one.
 	Probe string
 }
 
@@ -19,7 +19,7 @@ func (s Source) option() Option {
 		m.files, m.latest = s.Files, s.Latest
 		m.logger = slog.New(slog.DiscardHandler)
 		m.probe = func(version uint) string {
-			if version > 1 {
+			if version > Latest {
 				return s.Probe
 			}
 			return probe(version)

@@ -13,22 +13,27 @@ import (
 	"github.com/pgqueue/pgqueue/migrations"
 )
 
+// allFiles is what FS has to hold.
+var allFiles = []string{"0001_core.up.sql", "0001_core.down.sql", "0002_control.up.sql", "0002_control.down.sql"}
+
 func TestFS_IsAFileSystemOfPlainSQL(t *testing.T) {
 	for _, schema := range append(oddSchemas(), "") {
 		files, err := migrations.FS(schema)
 		if err != nil {
 			t.Fatalf("%q: %v", schema, err)
 		}
-		if err := fstest.TestFS(files, "0001_core.up.sql", "0001_core.down.sql"); err != nil {
+		if err := fstest.TestFS(files, allFiles...); err != nil {
 			t.Errorf("%q: %v", schema, err)
 		}
 	}
-	text, err := templateText("0001_core.up.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if left := regexp.MustCompile(`\{[a-z_]+\}`).FindString(text); left != "" {
-		t.Errorf("the placeholder %s was not replaced", left)
+	for _, name := range allFiles {
+		text, err := templateText(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := regexp.MustCompile(`\{[a-z_]+\}`).FindString(text); left != "" {
+			t.Errorf("%s: the placeholder %s was not replaced", name, left)
+		}
 	}
 }
 
@@ -62,7 +67,7 @@ func TestWriteFiles_ReplacesOursAndLeavesOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"0001_core.up.sql", "0001_core.down.sql"} {
+		for _, name := range allFiles {
 			want, err := fs.ReadFile(files, name)
 			if err != nil {
 				t.Fatal(err)

@@ -3,6 +3,7 @@ package migrations_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -76,50 +77,55 @@ func TestUp_KilledInTheMiddleOfAStepLeavesNothingAndGoesOn(t *testing.T) {
 	requireInstalledOnce(t, pool)
 }
 
-func twoSteps(t *testing.T, second string) migrations.Source {
+// more is a version after ours.
+const more = migrations.Latest + 1
+
+// oneMore are the real files and one version more.
+func oneMore(t *testing.T, last string) migrations.Source {
 	t.Helper()
 	files, err := copyFiles("pgqueue")
 	if err != nil {
 		t.Fatal(err)
 	}
-	files["0002_more.up.sql"] = &fstest.MapFile{Data: []byte(second)}
-	files["0002_more.down.sql"] = &fstest.MapFile{Data: []byte(`DROP TABLE pgqueue.more`)}
-	return migrations.Source{Files: files, Latest: 2, Probe: `EXISTS (SELECT FROM pg_class WHERE relname = 'more') AND $1::text IS NOT NULL`}
+	name := fmt.Sprintf("%04d_more", more)
+	files[name+".up.sql"] = &fstest.MapFile{Data: []byte(last)}
+	files[name+".down.sql"] = &fstest.MapFile{Data: []byte(`DROP TABLE pgqueue.more`)}
+	return migrations.Source{Files: files, Latest: more, Probe: `EXISTS (SELECT FROM pg_class WHERE relname = 'more') AND $1::text IS NOT NULL`}
 }
 
 func TestUp_AStepThatFailsIsRolledBackAndTheNextUpGoesOn(t *testing.T) {
 	pool := newPool(t, newDatabase(t), nil)
-	bad := twoSteps(t, `CREATE TABLE pgqueue.more (id int); SELECT 1/0;`)
+	bad := oneMore(t, `CREATE TABLE pgqueue.more (id int); SELECT 1/0;`)
 	for range 2 {
 		err := migrations.UpWith(testContext(t), pool, "", bad)
 		var pgErr *pgconn.PgError
-		if !errors.As(err, &pgErr) || pgErr.Code != "22012" || !strings.Contains(err.Error(), "version 2") {
+		if !errors.As(err, &pgErr) || pgErr.Code != "22012" || !strings.Contains(err.Error(), fmt.Sprintf("version %d", more)) {
 			t.Fatalf("up with a failing step: %v", err)
 		}
-		if state := status(t, pool, ""); state.Version != 1 || state.Dirty {
+		if state := status(t, pool, ""); state.Version != migrations.Latest || state.Dirty {
 			t.Fatalf("after the failure: %+v", state)
 		}
 	}
 	if value[bool](t, pool, `SELECT to_regclass('pgqueue.more') IS NOT NULL`) {
 		t.Error("half of the step stayed")
 	}
-	good := twoSteps(t, `CREATE TABLE pgqueue.more (id int);`)
+	good := oneMore(t, `CREATE TABLE pgqueue.more (id int);`)
 	if err := migrations.UpWith(testContext(t), pool, "", good); err != nil {
 		t.Fatal(err)
 	}
-	if state := status(t, pool, ""); state.Version != 2 || state.Dirty {
+	if state := status(t, pool, ""); state.Version != more || state.Dirty {
 		t.Fatalf("after the good step: %+v", state)
 	}
-	// The binary that knows version 1 only changes nothing.
+	// The binary that does not know the last version changes nothing.
 	var newer *migrations.NewerSchemaError
-	if err := migrations.Down(testContext(t), pool, "", quiet()); !errors.As(err, &newer) || newer.Version != 2 {
+	if err := migrations.Down(testContext(t), pool, "", quiet()); !errors.As(err, &newer) || newer.Version != more {
 		t.Errorf("down of the older binary: %v", err)
 	}
 	if err := migrations.DownWith(testContext(t), pool, "", good); err != nil {
 		t.Fatal(err)
 	}
 	if left := objects(t, pool, "pgqueue"); len(left) > 0 {
-		t.Errorf("down of two versions left %q", left)
+		t.Errorf("down of all versions left %q", left)
 	}
 }
 
@@ -128,23 +134,34 @@ func TestUpAndDown_PutADirtyVersionRight(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		recorded int
-		applied  bool
+		applied  uint // the version that is really there
 	}{
-		{"up killed before the file", 1, false},
-		{"up killed after the file", 1, true},
-		{"down killed before the file", -1, true},
-		{"down killed after the file", -1, false},
+		{"up to 1 killed before the file", 1, 0},
+		{"up to 1 killed after the file", 1, 1},
+		{"up to 2 killed before the file", 2, 1},
+		{"up to 2 killed after the file", 2, 2},
+		{"down to 1 killed before the file", 1, 2},
+		{"down to 1 killed after the file", 1, 1},
+		{"down to nothing killed before the file", -1, 1},
+		{"down to nothing killed after the file", -1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pool := installed(t, "")
 			full := objects(t, pool, "pgqueue")
 			dirty := func() {
 				t.Helper()
-				if !c.applied {
-					mustDown(t, pool, "")
+				mustDown(t, pool, "")
+				if c.applied == 0 {
 					run(t, pool, `CREATE TABLE pgqueue.pgqueue_migrations (version bigint not null primary key, dirty boolean not null)`)
 					run(t, pool, `INSERT INTO pgqueue.pgqueue_migrations VALUES ($1, true)`, c.recorded)
 				} else {
+					files, err := copyFiles("pgqueue")
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := migrations.UpWith(testContext(t), pool, "", migrations.Source{Files: files, Latest: c.applied}); err != nil {
+						t.Fatal(err)
+					}
 					run(t, pool, `UPDATE pgqueue.pgqueue_migrations SET version = $1, dirty = true`, c.recorded)
 				}
 				if state := status(t, pool, ""); !state.Dirty || state.Current() {
@@ -186,7 +203,7 @@ func TestUp_WaitsForTheCommandLine(t *testing.T) {
 
 func TestUp_AnOpenReaderMakesAStepGiveUpAndTryAgain(t *testing.T) {
 	pool := installed(t, "")
-	source := twoSteps(t, `ALTER TABLE pgqueue.jobs ADD COLUMN extra int; CREATE TABLE pgqueue.more (id int);`)
+	source := oneMore(t, `ALTER TABLE pgqueue.jobs ADD COLUMN extra int; CREATE TABLE pgqueue.more (id int);`)
 	release := blocker(t, pool, `SELECT count(*) FROM pgqueue.jobs`)
 
 	ctx, cancel := context.WithTimeout(testContext(t), 1500*time.Millisecond)
@@ -195,7 +212,7 @@ func TestUp_AnOpenReaderMakesAStepGiveUpAndTryAgain(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("up behind a reader that stays: %v", err)
 	}
-	if state := status(t, pool, ""); state.Version != 1 || state.Dirty {
+	if state := status(t, pool, ""); state.Version != migrations.Latest || state.Dirty {
 		t.Errorf("after giving up: %+v", state)
 	}
 
@@ -210,7 +227,7 @@ func TestUp_AnOpenReaderMakesAStepGiveUpAndTryAgain(t *testing.T) {
 	if err := <-result; err != nil {
 		t.Errorf("up after the reader has gone: %v", err)
 	}
-	if state := status(t, pool, ""); state.Version != 2 {
+	if state := status(t, pool, ""); state.Version != more {
 		t.Errorf("at the end: %+v", state)
 	}
 }

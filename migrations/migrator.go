@@ -49,6 +49,9 @@ func probe(version uint) string {
 		        AND
 		        (SELECT count(DISTINCT p.proname) = 4 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 		         WHERE n.nspname = $1::text AND p.proname IN ('enqueue', 'ensure_history', 'drop_history', 'expire_attention'))`
+	case 2:
+		return `(SELECT count(DISTINCT p.proname) = 5 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+		         WHERE n.nspname = $1::text AND p.proname IN ('pause', 'resume', 'retry', 'cancel', 'set_max_attempts'))`
 	default:
 		return `false`
 	}
@@ -90,19 +93,28 @@ func (m *migrator) up(ctx context.Context) error {
 	return nil
 }
 
-// down removes one version and transaction at a time, and the version table with the last one.
+// down removes all versions, and the version table with the last one, in one transaction: what is refused in an early version, because
+// others have built upon it, must not cost them the later ones.
 func (m *migrator) down(ctx context.Context) error {
 	state, err := m.status(ctx)
 	if err != nil {
 		return fmt.Errorf("migrations: down of schema %q: %w", m.schema, err)
 	}
-	for done := !state.Exists; !done; {
-		done, err = m.retry(ctx, m.stepDown)
-		if err != nil {
-			return fmt.Errorf("migrations: down of schema %q: %w", m.schema, asConflict(m.schema, err))
-		}
+	if !state.Exists {
+		return nil
+	}
+	if _, err := m.retry(ctx, m.stepsDown); err != nil {
+		return fmt.Errorf("migrations: down of schema %q: %w", m.schema, asConflict(m.schema, err))
 	}
 	return nil
+}
+
+// stepsDown takes every step down in one transaction.
+func (m *migrator) stepsDown(ctx context.Context, tx pgx.Tx) (done bool, err error) {
+	for !done && err == nil {
+		done, err = m.stepDown(ctx, tx)
+	}
+	return done, err
 }
 
 // stepUp applies the next version; done means that there is none.

@@ -23,7 +23,7 @@ type DrainResult struct {
 
 // Drain works until nothing is due in any of config.Queues, or ctx ends, and returns: for cron, serverless functions
 // and tests. It first returns the jobs whose lease has run out. Jobs that a handler enqueues into these queues are run
-// too, in further rounds, as far as they are due. It listens to nothing and needs no session state, so it works through
+// too, in further rounds, as far as they are due. A queue that a handler pauses is left as it is, without an error. It listens to nothing and needs no session state, so it works through
 // a transaction pooler.
 //
 // When ctx ends it stops like [Worker.Run] and returns ctx's error with the counts so far. Several drains, and drains
@@ -35,6 +35,9 @@ func (c *Client) Drain(ctx context.Context, mux *Mux, config WorkerConfig) (Drai
 		return DrainResult{}, err
 	}
 	if err := c.checkSchema(ctx, w.pool); err != nil {
+		return DrainResult{}, fmt.Errorf("drain: %w", err)
+	}
+	if err := c.checkResults(ctx, w.pool, w.results, w.config.Queues); err != nil {
 		return DrainResult{}, fmt.Errorf("drain: %w", err)
 	}
 	result := DrainResult{Queues: make(map[string]runner.Outcomes, len(w.runners))}
@@ -62,6 +65,9 @@ func (w *Worker) drainRound(ctx context.Context, result *DrainResult) (int, erro
 		errs   []error
 	)
 	for name, run := range w.runners {
+		if !run.Status().PausedUntil.IsZero() {
+			continue // a handler of an earlier round paused the queue, and another round would not know
+		}
 		group.Go(func() {
 			drained, err := run.Drain(ctx)
 			mutex.Lock()

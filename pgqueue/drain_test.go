@@ -3,7 +3,7 @@ package pgqueue_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -112,20 +112,16 @@ func TestTwoWorkersWithOneID(t *testing.T) {
 	client := quietClient(t, db.Pool)
 	jobs := 60
 	runs := make([]atomic.Int64, jobs)
-	var meet [2]chan struct{}
+	works := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
+	var once [2]sync.Once
 	config := pgqueue.WorkerConfig{ID: "the same", Queues: pgqueue.Queues{"default": {Batch: 5}}}
-	for i := range meet {
-		meet[i] = make(chan struct{}, 1)
+	for i := range works {
 		mux := pgqueue.NewMux()
 		pgqueue.Handle(mux, func(ctx context.Context, job *pgqueue.Job[task]) error {
 			runs[job.Args.N].Add(1)
+			once[i].Do(func() { close(works[i]) })
 			select {
-			case meet[i] <- struct{}{}:
-			default:
-			}
-			select { // until the other has one too
-			case <-meet[1-i]:
-				meet[1-i] <- struct{}{}
+			case <-works[1-i]: // the other has one too
 			case <-ctx.Done():
 			}
 			return nil
@@ -174,7 +170,7 @@ func TestWorkerConfigIsChecked(t *testing.T) {
 			_, err := client.NewWorker(mux, config)
 			var invalid *pgqueue.ValidationError
 			if !errors.As(err, &invalid) {
-				t.Fatalf("error %v (%s), want a ValidationError", err, fmt.Sprintf("%T", errors.Unwrap(err)))
+				t.Fatalf("error %v, want a ValidationError", err)
 			}
 			if invalid.Field != name && invalid.Field != `Queues["default"].`+name {
 				t.Errorf("the error names %q, want %q", invalid.Field, name)

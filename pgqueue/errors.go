@@ -23,8 +23,8 @@ var (
 	// ErrWorkerRunning is returned by [Worker.Run] when that worker runs already.
 	ErrWorkerRunning = errors.New("the worker is running already")
 
-	// ErrTxOwned is returned by Commit and Rollback of a transaction that a transactional handler was given: returning
-	// from the handler ends it, together with the job.
+	// ErrTxOwned is returned by Commit and Rollback of a transaction that a transactional handler was given, and by its
+	// job's CompleteTx: returning from the handler ends the transaction, together with the job.
 	ErrTxOwned = errors.New("the transaction is ended by returning from the handler")
 )
 

@@ -325,6 +325,13 @@ func TestC44_AJobIsDeletedOrEditedWhileItRuns(t *testing.T) {
 			for _, id := range kept {
 				job(t, db.Pool, id).requireState(t, "succeeded", 1, 0)
 			}
+			left := len(ends)
+			if edit == "deleted" {
+				left = 0
+			}
+			if live := one[int](t, db.Pool, "SELECT count(*) FROM pgqueue.jobs"); live != left {
+				t.Errorf("%d jobs are left, want %d", live, left)
+			}
 			if n := one[int](t, db.Pool, "SELECT count(*) FROM pgqueue.jobs WHERE errors IS NOT NULL OR failures > 0"); n != 0 {
 				t.Errorf("%d lost jobs were written to", n)
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
+	"github.com/pgqueue/pgqueue/migrations"
 	"github.com/pgqueue/pgqueue/pgqueue"
 	"github.com/pgqueue/pgqueue/pgqueuetest"
 	"github.com/pgqueue/pgqueue/runner"
@@ -201,7 +202,14 @@ func TestC54_StartAndStopInEveryOrder(t *testing.T) {
 		t.Helper()
 		ended := make(chan error, 1)
 		go func() { ended <- worker.Run(context.WithoutCancel(ctx)) }()
-		eventually(t, "the worker runs", func() bool { return worker.Status().Running })
+		eventually(t, "the worker runs", func() bool {
+			select {
+			case err := <-ended:
+				t.Fatalf("Run ended at once: %v", err)
+			default:
+			}
+			return worker.Status().Running
+		})
 		return ended
 	}
 	end := func(ended <-chan error) {
@@ -330,7 +338,7 @@ func TestAWorkerWithoutSchemaEndsAtOnce(t *testing.T) {
 		if !errors.Is(err, pgqueue.ErrSchema) {
 			t.Fatalf("error %v, want ErrSchema", err)
 		}
-		for _, part := range []string{`"pgqueue"`, "version 0", "needs 1"} {
+		for _, part := range []string{`"pgqueue"`, "version 0", fmt.Sprintf("needs %d", migrations.Latest)} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("error %q lacks %q", err, part)
 			}

@@ -34,6 +34,7 @@ func Handle[T Args](mux *Mux, handle func(ctx context.Context, job *Job[T]) erro
 		if err != nil {
 			return err
 		}
+		typed.ctx = ctx
 		return handle(ctx, typed)
 	}), options...)
 }

@@ -21,11 +21,11 @@ const commitTimeout = 10 * time.Second
 // it writes through tx happens exactly once per successful job, however often the job is attempted.
 //
 // The transaction begins at its first use, in the worker's pool, so slow work belongs before it: an open transaction
-// holds a connection and keeps vacuum from its work. Commit and Rollback are the library's: calling them gives
-// [ErrTxOwned]; Begin makes a savepoint. A handler that returns an error, or has lost its lease, is rolled back. One
+// holds a connection and keeps vacuum from its work. Commit and Rollback are the library's: calling them, or the
+// job's CompleteTx, gives [ErrTxOwned]; Begin makes a savepoint. A handler that returns an error, or has lost its lease, is rolled back. One
 // that never uses tx is completed like any other.
 //
-// See [Handle] for the rest.
+// A result for [Job.SetResult] is committed with it. See [Handle] for the rest.
 func HandleTx[T Args](mux *Mux, handle func(ctx context.Context, tx pgx.Tx, job *Job[T]) error, options ...HandleOption) {
 	if handle == nil {
 		mux.Handle(kindOfType[T](), nil, options...)
@@ -36,12 +36,14 @@ func HandleTx[T Args](mux *Mux, handle func(ctx context.Context, tx pgx.Tx, job 
 		if err != nil {
 			return err
 		}
+		typed.ctx = ctx
 		return runInTx(ctx, job, func(tx pgx.Tx) error { return handle(ctx, tx, typed) })
 	}), options...)
 }
 
 // runInTx runs handle and settles the job in its transaction.
 func runInTx(ctx context.Context, job *AnyJob, handle func(tx pgx.Tx) error) error {
+	job.attempt.owned.Store(true)
 	lazy := &lazyTx{ctx: ctx, pool: job.attempt.pool}
 	defer lazy.rollback() // also when handle panics; does nothing after a commit
 	if err := handle(lazy); err != nil {
@@ -54,9 +56,13 @@ func runInTx(ctx context.Context, job *AnyJob, handle func(tx pgx.Tx) error) err
 	if tx == nil {
 		return nil
 	}
+	result, err := job.attempt.takeResult()
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
-	outcome, err := job.attempt.store.CompleteTx(ctx, tx, job.attempt.row, nil)
+	outcome, err := job.attempt.completeIn(ctx, tx, result)
 	if err != nil {
 		return fmt.Errorf("complete %s in its transaction: %w", job.attempt.row, err)
 	}

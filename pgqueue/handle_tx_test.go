@@ -130,21 +130,24 @@ func TestHandleTxCompletesTheJobItself(t *testing.T) {
 func TestHandleTxBeginsLazily(t *testing.T) {
 	t.Parallel()
 	db := newEffects(t)
-	sent := &statements{}
-	traced := poolLike(t, db.Pool, func(config *pgxpool.Config) { config.ConnConfig.Tracer = sent })
+	workers := poolLike(t, db.Pool, func(config *pgxpool.Config) {
+		config.ConnConfig.RuntimeParams["application_name"] = "the worker's pool"
+	})
 	client := quietClient(t, db.Pool)
+	open := func() int {
+		return one[int](t, db.Pool, `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'the worker''s pool'
+			AND datname = current_database() AND state = 'idle in transaction'`)
+	}
 	mux := pgqueue.NewMux()
 	counts := make(chan [2]int, 1)
-	pgqueue.HandleTx(mux, func(ctx context.Context, tx pgx.Tx, job *pgqueue.Job[task]) error {
-		before := sent.with("begin")
-		if err := effect(ctx, tx, "done"); err != nil {
-			return err
-		}
-		counts <- [2]int{before, sent.with("begin isolation level read committed")}
-		return nil
+	pgqueue.HandleTx(mux, func(ctx context.Context, tx pgx.Tx, _ *pgqueue.Job[task]) error {
+		before := open()
+		err := effect(ctx, tx, "done")
+		counts <- [2]int{before, open()}
+		return err
 	})
 	enqueue(t, client, db.Pool, task{})
-	drain(t, client, mux, pgqueue.WorkerConfig{Pool: traced})
+	drain(t, client, mux, pgqueue.WorkerConfig{Pool: workers})
 	if got := receive(t, counts, "the handler"); got != [2]int{0, 1} {
 		t.Errorf("%d transactions before and %d after the first use, want 0 and 1", got[0], got[1])
 	}
@@ -212,8 +215,10 @@ func TestHandleTxSuperseded(t *testing.T) {
 }
 
 // lostCommit runs a transactional handler whose first COMMIT reaches the server and is not answered: a deferred
-// constraint trigger holds it there until meanwhile has returned, which finds the connection cut.
-func lostCommit(t *testing.T, meanwhile func(db *pgqueuetest.DB, backend int)) (*pgqueuetest.DB, int64, <-chan runner.VerdictEvent, func()) {
+// constraint trigger holds it there until the connection is cut. Then meanwhile decides how it ends; it is given a function
+// that lets the COMMIT go on, and the server's process. Until meanwhile has returned no connection comes through, so
+// that pgx cannot cancel the COMMIT, which it tries when a connection breaks.
+func lostCommit(t *testing.T, meanwhile func(db *pgqueuetest.DB, goOn func(), backend int)) (*pgqueuetest.DB, int64, <-chan runner.VerdictEvent) {
 	t.Helper()
 	db := newEffects(t)
 	exec(t, db.Pool, `CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -246,15 +251,19 @@ func lostCommit(t *testing.T, meanwhile func(db *pgqueuetest.DB, backend int)) (
 	eventually(t, "the COMMIT has reached the server", func() bool {
 		return one[bool](t, db.Pool, "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pid = $1)", backend)
 	})
+	proxy.Refuse(true)
 	proxy.Cut()
-	meanwhile(db, backend)
-	return db, id, verdicts, func() { _ = gate.Rollback(context.Background()) }
+	meanwhile(db, func() { _ = gate.Rollback(context.Background()) }, backend)
+	eventually(t, "the server's process has ended", func() bool {
+		return one[bool](t, db.Pool, "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)", backend)
+	})
+	proxy.Refuse(false)
+	return db, id, verdicts
 }
 
 func TestHandleTxLosesTheAnswerToACommitThatHappened(t *testing.T) {
 	t.Parallel()
-	db, id, verdicts, open := lostCommit(t, func(*pgqueuetest.DB, int) {})
-	open()
+	db, id, verdicts := lostCommit(t, func(_ *pgqueuetest.DB, goOn func(), _ int) { goOn() })
 	if e := receive(t, verdicts, "the verdict"); e.Decision != runner.Confirm || e.Outcome != runner.Succeeded {
 		t.Errorf("decision %d with outcome %d, want a confirmed success", e.Decision, e.Outcome)
 	}
@@ -264,7 +273,7 @@ func TestHandleTxLosesTheAnswerToACommitThatHappened(t *testing.T) {
 
 func TestHandleTxLosesTheAnswerToACommitThatFailed(t *testing.T) {
 	t.Parallel()
-	db, id, verdicts, _ := lostCommit(t, func(db *pgqueuetest.DB, backend int) {
+	db, id, verdicts := lostCommit(t, func(db *pgqueuetest.DB, _ func(), backend int) {
 		exec(t, db.Pool, "SELECT pg_terminate_backend($1)", backend)
 	})
 	if e := receive(t, verdicts, "the verdict"); e.Decision != runner.Confirm || e.Outcome != runner.Retrying {

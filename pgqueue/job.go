@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -43,7 +44,17 @@ type Job[T any] struct {
 	JobInfo
 	Args T
 
+	ctx     context.Context
 	attempt *attempt
+}
+
+// Context is the context of this attempt: the one that its handler was given, or, in a batch, the one of this job alone. It
+// ends with the causes that [Handle] names.
+func (j *Job[T]) Context() context.Context {
+	if j.ctx == nil {
+		return context.Background()
+	}
+	return j.ctx
 }
 
 // AnyJob is a job whose arguments are still JSON: what middleware and handlers of dynamic kinds see.
@@ -55,7 +66,14 @@ type AnyJob = Job[json.RawMessage]
 // It returns [ErrLeaseLost] when this attempt no longer owns the job (its lease ran out and another worker took it, or
 // the job was deleted): roll back then, because the other attempt will do the work. The transaction stays usable in
 // either case. If the job's input was replaced during the run, CompleteTx succeeds, and the job becomes pending again
-// with the latest input as soon as tx commits.
+// with the latest input as soon as tx commits. A result that [Job.SetResult] was given before is committed too; one that
+// cannot be stored is an error here, before anything was sent.
+//
+// Called twice, it returns [ErrCompleted] unless the first transaction rolled back, and after the handler has returned
+// [ErrHandlerReturned]. It waits while somebody else has locked the job's row, which an earlier transaction of the handler's
+// own that is still open has. Other errors come from Postgres and leave tx aborted: 25P02 if it was already, 25006 if it is
+// read-only. In a transaction of level REPEATABLE READ or SERIALIZABLE 40001 is to be expected, because each renewal of the
+// lease changes the row: try the whole transaction again, with a new call.
 //
 // If tx does not commit, the attempt has failed, with code [runner.CodeNotCommitted], although the handler returned
 // nil; a handler that returns an error has failed with that error.
@@ -72,19 +90,39 @@ type attempt struct {
 	pool    beginner // of the worker, for HandleTx
 	row     *jobstore.Row
 	settled settlement
+	owned   atomic.Bool // HandleTx completes it
+
+	returned  atomic.Bool // the handler has: its attempt is decided
+	batch     *batchRun   // it is a part of, and where; only if there is middleware
+	place     int
+	maxResult int // bytes
+	result    jobResult
 }
 
 // completeTx runs the completion in a transaction that somebody else commits, so that the runner has to ask
 // afterwards whether that happened.
 func (a *attempt) completeTx(ctx context.Context, tx pgx.Tx) error {
-	if tx == nil {
+	if a.owned.Load() {
+		return fmt.Errorf("complete %s in a transaction: %w", a.row, ErrTxOwned)
+	}
+	if a.returned.Load() {
+		return fmt.Errorf("complete %s in a transaction: %w", a.row, ErrHandlerReturned)
+	}
+	if isNil(tx) {
 		return &ValidationError{Field: "tx", Message: "must not be nil"}
 	}
-	outcome, err := a.store.CompleteTx(ctx, tx, a.row, nil)
+	result, err := a.currentResult()
+	if err != nil {
+		return fmt.Errorf("complete %s in a transaction: %w", a.row, err)
+	}
+	outcome, err := a.completeIn(ctx, tx, result)
 	if err != nil {
 		return fmt.Errorf("complete %s in a transaction: %w", a.row, err)
 	}
 	if outcome == runner.Lost {
+		if a.settled.get() == settledByCaller {
+			return fmt.Errorf("complete %s in a transaction: %w", a.row, ErrCompleted)
+		}
 		return fmt.Errorf("complete %s in a transaction: %w", a.row, ErrLeaseLost)
 	}
 	a.settled.set(settledByCaller)

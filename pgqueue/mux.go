@@ -1,6 +1,7 @@
 package pgqueue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,7 +66,7 @@ func (m *Mux) HandleFunc(kind string, handler func(ctx context.Context, job *Any
 }
 
 // Use adds middleware around every handler of the mux, whenever that is registered. The first one added is the
-// outermost.
+// outermost. See [HandleBatch] for batches.
 func (m *Mux) Use(middleware ...Middleware) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -85,11 +86,16 @@ func (m *Mux) Err() error {
 	return errors.Join(m.errs...)
 }
 
-// Kinds returns the kinds that have a handler, sorted.
+// Kinds returns the kinds that have a handler, aliases included, sorted.
 func (m *Mux) Kinds() []string {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	return slices.Sorted(maps.Keys(m.handlers))
+	kinds := slices.Collect(maps.Keys(m.handlers))
+	for _, entry := range m.handlers {
+		kinds = append(kinds, entry.options.aliases...)
+	}
+	slices.Sort(kinds)
+	return kinds
 }
 
 // register does the checks. The caller holds the mutex.
@@ -97,17 +103,20 @@ func (m *Mux) register(kind string, handler Handler, options []HandleOption) err
 	if err := checkName("kind", kind); err != nil {
 		return fmt.Errorf("register a handler: %w", err)
 	}
-	if handler == nil {
+	if function, ok := handler.(HandlerFunc); handler == nil || ok && function == nil {
 		return &ValidationError{Field: "handler", Message: fmt.Sprintf("of kind %q must not be nil", kind)}
-	}
-	if _, ok := m.handlers[kind]; ok {
-		return &ValidationError{Field: "handler", Message: fmt.Sprintf("of kind %q is registered already", kind)}
 	}
 	entry := registration{handler: handler}
 	for _, option := range options {
 		option(&entry.options)
 	}
+	if err := m.free(kind, entry.options.aliases); err != nil {
+		return err
+	}
 	if err := entry.options.validate(kind); err != nil {
+		return err
+	}
+	if err := entry.options.validateBatch(kind, handler); err != nil {
 		return err
 	}
 	m.handlers[kind] = entry
@@ -134,9 +143,20 @@ func (m *Mux) freeze() (map[string]Handler, []runner.KindConfig, error) {
 				return nil, nil, &ValidationError{Field: "middleware", Message: "returned a nil handler"}
 			}
 		}
+		if batch, ok := entry.handler.(*batchKind); ok {
+			if len(m.middleware) == 0 {
+				handler = nil
+			}
+			handler = batch.wrapped(handler) // which is around each of its jobs
+		}
 		handlers[kind] = handler
+		for _, alias := range entry.options.aliases {
+			handlers[alias] = handler
+		}
 		kinds = append(kinds, runner.KindConfig{
 			Name: kind, Workers: entry.options.workers, Deadline: entry.options.deadline, Backoff: entry.options.backoff,
+			MaxAttempts: entry.options.maxAttempts, Aliases: entry.options.aliases,
+			BatchSize: entry.batchSize(), Collect: entry.options.collect,
 		})
 	}
 	return handlers, kinds, nil
@@ -149,6 +169,12 @@ type handleOptions struct {
 	workers  int
 	deadline time.Duration
 	backoff  runner.Backoff
+
+	maxAttempts int
+	aliases     []string
+	batch       int
+	collect     time.Duration
+	results     bool // the handler has results
 }
 
 // KindWorkers lets at most n jobs of the kind run at a time in one queue of one process. The default is one less than
@@ -163,16 +189,37 @@ func KindBackoff(backoff runner.Backoff) HandleOption {
 	return func(o *handleOptions) { o.backoff = backoff }
 }
 
+// KindBatch lets a batch hold at most n jobs, for [HandleBatch]. Default 64; at most [runner.MaxBatch].
+func KindBatch(n int) HandleOption { return func(o *handleOptions) { o.batch = n } }
+
+// KindCollect is how long a batch that is not full waits for more jobs, from its first one on, for [HandleBatch]. The
+// default is the queue's Window, 250 ms; negative means not at all. It must be shorter than the lease.
+func KindCollect(d time.Duration) HandleOption {
+	return func(o *handleOptions) { o.collect = d }
+}
+
+// batchSize is what the runner is told; zero for handlers of single jobs.
+func (r registration) batchSize() int {
+	if _, ok := r.handler.(*batchKind); !ok {
+		return 0
+	}
+	return cmp.Or(r.options.batch, runner.DefaultBatch)
+}
+
 func (o handleOptions) validate(kind string) error {
 	if o.workers < 0 {
 		return &ValidationError{Field: "workers", Message: fmt.Sprintf("of kind %q must not be negative, is %d", kind, o.workers)}
+	}
+	if o.maxAttempts < 0 || o.maxAttempts > maxMaxAttempts {
+		return &ValidationError{Field: "max_attempts",
+			Message: fmt.Sprintf("of kind %q must be from 0 (none) to %d, is %d", kind, maxMaxAttempts, o.maxAttempts)}
 	}
 	return nil
 }
 
 // decode turns a job's payload into T.
 func decode[T any](job *AnyJob) (*Job[T], error) {
-	typed := &Job[T]{JobInfo: job.JobInfo, attempt: job.attempt}
+	typed := &Job[T]{JobInfo: job.JobInfo, ctx: job.ctx, attempt: job.attempt}
 	if err := json.Unmarshal(job.Args, &typed.Args); err != nil {
 		return nil, runner.Coded(runner.CodeUndecodable, fmt.Errorf("decode the arguments of %s: %w", job.attempt.row, err))
 	}

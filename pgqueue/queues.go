@@ -3,8 +3,6 @@ package pgqueue
 import (
 	"context"
 	"fmt"
-
-	"github.com/pgqueue/pgqueue/pgqueue/internal/jobstore"
 )
 
 // History says what a queue keeps of its successes. What failed is always kept in full, because somebody has to look at
@@ -34,9 +32,5 @@ func (c *Client) SetHistory(ctx context.Context, q Querier, queue string, histor
 	default:
 		return fmt.Errorf("set history: %w", invalid("history", fmt.Sprintf("must be full, slim or off, is %q", history)))
 	}
-	text := string(history)
-	if err := c.store.SetQueue(ctx, q, queue, jobstore.QueueSettings{History: &text}); err != nil {
-		return fmt.Errorf("set history: %w", err)
-	}
-	return nil
+	return c.store.SetHistory(ctx, q, queue, string(history))
 }

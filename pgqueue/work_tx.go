@@ -51,6 +51,9 @@ func (c *Client) DrainTx(ctx context.Context, tx pgx.Tx, mux *Mux, config Worker
 	if err != nil {
 		return DrainResult{}, fmt.Errorf("drain in a transaction: %w", err)
 	}
+	if err := c.checkResults(ctx, tx, mux.resultKinds(), config.Queues); err != nil {
+		return DrainResult{}, fmt.Errorf("drain in a transaction: %w", err)
+	}
 	result := DrainResult{Queues: make(map[string]runner.Outcomes, len(runners))}
 	for {
 		worked := 0
@@ -88,17 +91,17 @@ func (c *Client) txRunners(tx pgx.Tx, mux *Mux, config WorkerConfig) (map[string
 	if err != nil {
 		return nil, nil, err
 	}
-	names := make([]string, len(kinds))
+	names := kindNames(kinds)
 	for i := range kinds {
-		names[i] = kinds[i].Name
-		kinds[i].Workers = 0 // there is one for all
+		kinds[i].Workers = 0                        // there is one for all
+		kinds[i].BatchSize, kinds[i].Collect = 0, 0 // batches are of one
 		if kinds[i].Deadline < 0 {
 			kinds[i].Deadline = txNoDeadline
 		}
 	}
 	turn := newTxTurn()
 	handle := &txHandler{
-		next: &dispatcher{store: c.store, pool: savepoints{tx}, handlers: handlers}, tx: tx, turn: turn,
+		next: &dispatcher{store: c.store, pool: savepoints{tx}, handlers: handlers, maxResult: c.maxPayload}, tx: tx, turn: turn,
 	}
 	runners := make(map[string]*jobRunner, len(config.Queues))
 	for name := range config.Queues {
@@ -228,7 +231,7 @@ type txHandler struct {
 	turn *txTurn
 }
 
-func (h *txHandler) Handle(ctx context.Context, task *runner.Task[*jobstore.Row]) (result json.RawMessage, err error) {
+func (h *txHandler) Handle(ctx context.Context, task *runner.Task[*jobstore.Row]) (text result, err error) {
 	if err := h.exec(ctx, "SAVEPOINT pgqueue_handler"); err != nil {
 		err = fmt.Errorf("before the handler of %s: %w", task.Payload, err)
 		h.turn.fail(err)

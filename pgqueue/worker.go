@@ -24,7 +24,7 @@ import (
 // jobRunner is the engine over the jobs table.
 type jobRunner = runner.Runner[*jobstore.Row, json.RawMessage]
 
-// Worker serves queues in one process: a runner for each queue, one listener and one reaper for all. It is made by
+// Worker serves queues in one process: a runner for each queue, and one listener, one reaper and one probe for all. It is made by
 // [Client.NewWorker], does nothing before [Worker.Run], and may be run again after Run has returned. Its methods are
 // safe for concurrent use.
 type Worker struct {
@@ -32,8 +32,10 @@ type Worker struct {
 	config  WorkerConfig
 	pool    *pgxpool.Pool
 	runners map[string]*jobRunner
+	results []string           // kinds whose handlers have results
 	listens *listener.Listener // nil when the listener is disabled
 	reaps   *reaper.Reaper
+	probes  *prober
 	logger  *slog.Logger
 
 	mutex  sync.Mutex
@@ -57,7 +59,8 @@ func (c *Client) NewWorker(mux *Mux, config WorkerConfig) (*Worker, error) {
 	if config.Pool != nil {
 		pool = config.Pool
 	}
-	w := &Worker{client: c, config: config, pool: pool, logger: c.logger, runners: map[string]*jobRunner{}}
+	w := &Worker{client: c, config: config, pool: pool, logger: c.logger, runners: map[string]*jobRunner{}, results: mux.resultKinds()}
+	w.probes = &prober{timeout: config.storageTimeout(), logger: c.logger}
 	targets, err := w.addQueues(mux)
 	if err != nil {
 		return nil, fmt.Errorf("make a worker: %w", err)
@@ -86,11 +89,8 @@ func (w *Worker) addQueues(mux *Mux) ([]reaper.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, len(kinds))
-	for i, kind := range kinds {
-		names[i] = kind.Name
-	}
-	handle := &dispatcher{store: w.client.store, pool: w.pool, handlers: handlers}
+	names := kindNames(kinds)
+	handle := &dispatcher{store: w.client.store, pool: w.pool, handlers: handlers, maxResult: w.client.maxPayload}
 	var targets []reaper.Target
 	for _, name := range slices.Sorted(maps.Keys(w.config.Queues)) {
 		queue, err := w.client.store.Queue(w.pool, jobstore.QueueConfig{
@@ -102,9 +102,14 @@ func (w *Worker) addQueues(mux *Mux) ([]reaper.Target, error) {
 		}
 		run, err := runner.New(queue, handle, w.config.runnerConfig(w.client, name, kinds))
 		if err != nil {
-			return nil, fmt.Errorf("queue %q: %w", name, err)
+			return nil, settingError(name, kinds, err)
 		}
 		w.runners[name] = run
+		poll := w.config.Queues[name].Poll
+		if poll == 0 {
+			poll = runner.DefaultPoll
+		}
+		w.probes.queues = append(w.probes.queues, &probedQueue{queue: queue, tell: run.Probed, poll: poll})
 		target := reaper.Target{Name: name, Recoverer: wakeAfter{queue, run}}
 		if len(targets) == 0 {
 			target.Maintainer = queue
@@ -174,10 +179,9 @@ func (w *Worker) wakeAll() {
 //
 // It returns nil after a clean stop; an error that names the jobs whose handlers ignored their context and are left to
 // their leases; [ErrWorkerRunning] when it runs already; or an error at once when the database has no schema that this
-// version can work with. A database that cannot be reached is waited for.
+// version can work with, or when a queue keeps no history although handlers have results. A database that cannot be reached is waited for.
 //
-// End ctx with [signal.NotifyContext]; a second signal then ends the process at once if the first one's stop function
-// was called, and what it leaves behind is reaped.
+// End ctx with [signal.NotifyContext], and have a second signal call [Worker.StopNow].
 func (w *Worker) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -214,6 +218,7 @@ func (w *Worker) serve(ctx context.Context) error {
 		helpers.Go(func() { w.logEnd("listener", w.listens.Run(background)) })
 	}
 	helpers.Go(func() { w.logEnd("reaper", w.reaps.Run(background)) })
+	helpers.Go(func() { w.probes.run(background) })
 
 	var mutex sync.Mutex
 	var errs []error
@@ -268,8 +273,11 @@ func (w *Worker) awaitSchema(ctx context.Context) error {
 	logged := false
 	for {
 		err := w.client.checkSchema(ctx, w.pool)
+		if err == nil {
+			err = w.client.checkResults(ctx, w.pool, w.results, w.config.Queues)
+		}
 		var fromServer *pgconn.PgError
-		if err == nil || errors.Is(err, ErrSchema) || errors.As(err, &fromServer) && !startingUp(fromServer) {
+		if err == nil || errors.Is(err, ErrSchema) || errors.Is(err, ErrInvalid) || errors.As(err, &fromServer) && !startingUp(fromServer) {
 			return err
 		}
 		if !logged {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -54,7 +56,7 @@ type WorkerConfig struct {
 	// ReapInterval is how often this process looks for jobs whose lease has run out. Default 5 s.
 	ReapInterval time.Duration
 	// StopTimeout is how long running handlers may go on after Run's context has ended before theirs is cancelled.
-	// Default 30 s.
+	// Default 20 s; negative means not at all.
 	StopTimeout time.Duration
 
 	// KeepHistory is how long succeeded and cancelled jobs are kept, in whole UTC days; retention drops partitions.
@@ -110,6 +112,14 @@ func (c WorkerConfig) renewInterval() time.Duration {
 	return runner.DefaultLease / 3
 }
 
+// storageTimeout bounds the statements that no runner sends.
+func (c WorkerConfig) storageTimeout() time.Duration {
+	if c.StorageTimeout > 0 {
+		return c.StorageTimeout
+	}
+	return min(runner.DefaultStorageTimeout, c.renewInterval())
+}
+
 // maxWorkerIDBytes bounds what is written with every claim.
 const maxWorkerIDBytes = 255
 
@@ -130,10 +140,31 @@ func (c WorkerConfig) runnerConfig(client *Client, name string, kinds []runner.K
 		StorageTimeout: c.StorageTimeout,
 		StopTimeout:    c.StopTimeout,
 		Kinds:          kinds,
+		ProbedOutside:  true, // by the worker's prober, for all of its queues
 		StoreErrorText: c.StoreErrorText,
 		Logger:         client.logger,
 		Observer:       c.Observer,
 	}
+}
+
+// settingError names a setting that the runner of a queue refused as the caller of NewWorker knows it.
+func settingError(queue string, kinds []runner.KindConfig, err error) error {
+	var refused *runner.ConfigError
+	if !errors.As(err, &refused) {
+		return fmt.Errorf("queue %q: %w", queue, err)
+	}
+	field := refused.Field
+	for i, kind := range kinds {
+		if setting, ok := strings.CutPrefix(field, fmt.Sprintf("Kinds[%d].", i)); ok {
+			field = fmt.Sprintf("Handle[%q].%s", kind.Name, setting)
+		}
+	}
+	switch field {
+	case "Lease", "RenewEvery", "StorageTimeout", "StopTimeout": // of the worker, for all queues
+	default:
+		field = fmt.Sprintf("Queues[%q].%s", queue, field)
+	}
+	return &ValidationError{Field: field, Message: refused.Message, cause: err}
 }
 
 // newWorkerID makes an id that a person can trace to a process and that no other process has.

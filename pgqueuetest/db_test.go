@@ -158,7 +158,7 @@ func TestTheDatabaseGoesWithTheTestWhoeverIsConnected(t *testing.T) {
 	if !ended {
 		t.Fatal("the inner test failed")
 	}
-	if left := databases(t, shared(t), name); len(left) != 0 {
+	if slices.Contains(databases(t, shared(t), name), name) { // as a prefix it is that of others, too
 		t.Errorf("%s is still there", name)
 	}
 	if err := stranger.Ping(t.Context()); err == nil {

@@ -1,11 +1,29 @@
-// Package pgqueuetest gives a test a migrated Postgres database of its own, in one call:
+// Package pgqueuetest gives a test a migrated Postgres database of its own, and a view of the jobs in it:
 //
-//	func TestInvoices(t *testing.T) {
+//	func TestSignUp(t *testing.T) {
 //		t.Parallel()
 //		db := pgqueuetest.New(t)
-//		client, err := pgqueue.NewClient(db.Pool)
+//		client := db.Client(t)
+//		tx, err := db.Pool.Begin(t.Context())
 //		…
+//		defer tx.Rollback(t.Context()) // nothing of what follows is kept
+//
+//		err = service.SignUp(t.Context(), tx, client, "Ada") // enqueues SendWelcome in tx
+//		…
+//		pgqueuetest.RequireEnqueued[SendWelcome](t, tx, pgqueuetest.OnQueue("mail"))
+//
+//		result := pgqueuetest.DrainTx(t, tx, client, service.Mux(), "mail") // runs the handlers, in tx
+//		if result.Outcomes.Succeeded != 1 {
+//			t.Errorf("outcomes %+v", result.Outcomes)
+//		}
+//		pgqueuetest.RequireNotEnqueued[SendWelcome](t, tx)
 //	}
+//
+// The example below is this story as a whole file. [Drain] runs jobs that are committed, as a worker would; [Enqueued] and its
+// companions look through whatever can query: the transaction, a connection, or the pool. Where the database is not of this
+// package's making, all of them work as well: they need a client or a connection and no [DB].
+//
+// # The database
 //
 // The database is a copy of a template that is migrated once per test process, which takes tens of milliseconds. It is dropped
 // when the test ends. No TestMain is needed.

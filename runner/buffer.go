@@ -18,6 +18,7 @@ type entry[P, R any] struct {
 
 	waiting time.Time // since when it waits in the buffer
 
+	batch    *batch[P, R] // it runs in; nil: alone
 	started  time.Time
 	deadline time.Time // zero: none
 	ctx      *taskContext
@@ -71,29 +72,64 @@ func (b *buffer[P, R]) push(e *entry[P, R]) {
 	e.kind.buffered++
 }
 
-// pop takes the entry that was claimed first among those whose kind has a free slot; nil if there is none.
-func (b *buffer[P, R]) pop() *entry[P, R] {
+// next is the lane whose first entry was claimed first among those that may start, because their kind has a free slot
+// and their batch is ready; nil if there is none.
+func (b *buffer[P, R]) next(now time.Time) *lane[P, R] {
 	if b.length == 0 {
 		return nil
 	}
 	var best *lane[P, R]
 	for _, l := range b.lanes {
-		if len(l.entries) > 0 && l.kind.running < l.kind.bound && (best == nil || l.numbers[0] < best.numbers[0]) {
+		if len(l.entries) > 0 && l.kind.running < l.kind.bound && (best == nil || l.numbers[0] < best.numbers[0]) &&
+			(l.kind.size == 0 || l.batches(now) > 0) {
 			best = l
 		}
 	}
-	if best == nil {
-		return nil
-	}
-	e := best.entries[0]
-	best.entries[0] = nil
-	best.entries, best.numbers = best.entries[1:], best.numbers[1:]
-	if len(best.entries) == 0 {
-		best.entries, best.numbers = nil, nil // let go of the array
-	}
-	b.length--
-	best.kind.buffered--
+	return best
+}
+
+// pop takes the first entry of a lane.
+func (b *buffer[P, R]) pop(l *lane[P, R]) *entry[P, R] {
+	e := l.entries[0]
+	l.entries[0] = nil
+	b.cut(l, 1)
 	return e
+}
+
+// popBatch takes the first batch of a lane.
+func (b *buffer[P, R]) popBatch(l *lane[P, R]) []*entry[P, R] {
+	n := min(l.kind.size, len(l.entries))
+	entries := append([]*entry[P, R](nil), l.entries[:n]...)
+	clear(l.entries[:n])
+	b.cut(l, n)
+	return entries
+}
+
+func (b *buffer[P, R]) cut(l *lane[P, R], n int) {
+	l.entries, l.numbers = l.entries[n:], l.numbers[n:]
+	if len(l.entries) == 0 {
+		l.entries, l.numbers = nil, nil // let go of the array
+	}
+	b.length -= n
+	l.kind.buffered -= n
+}
+
+// opens is when the batch that is being collected starts although it is not full; zero if none is.
+func (l *lane[P, R]) opens() time.Time {
+	full := len(l.entries) / l.kind.size * l.kind.size
+	if full == len(l.entries) {
+		return time.Time{}
+	}
+	return l.entries[full].waiting.Add(l.kind.collect)
+}
+
+// batches is how many batches are ready.
+func (l *lane[P, R]) batches(now time.Time) int {
+	n := len(l.entries) / l.kind.size
+	if n*l.kind.size < len(l.entries) && (!now.Before(l.opens()) || l.kind.hasten && !l.kind.more) {
+		n++
+	}
+	return n
 }
 
 // remove takes out every entry for which drop answers true, in order.
@@ -125,13 +161,22 @@ func (b *buffer[P, R]) each(visit func(*entry[P, R])) {
 	}
 }
 
-// startable is how many entries could start if there were slots enough.
-func (b *buffer[P, R]) startable() (n int) {
+// startable is how many slots would be taken at once if there were enough, not counting those of one kind. A batch that
+// is being collected needs none yet, unless nobody renews its leases while it waits for one.
+func (b *buffer[P, R]) startable(but *kindState) (n int) {
 	if b.length == 0 {
 		return 0
 	}
 	for _, l := range b.lanes {
-		n += min(len(l.entries), l.kind.free())
+		switch {
+		case l.kind == but || len(l.entries) == 0:
+		case l.kind.size == 0:
+			n += min(len(l.entries), l.kind.free())
+		case l.kind.reserve:
+			n += min((len(l.entries)+l.kind.size-1)/l.kind.size, l.kind.free())
+		default:
+			n += min(l.batches(time.Now()), l.kind.free())
+		}
 	}
 	return n
 }

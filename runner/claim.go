@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -15,6 +16,10 @@ func (s *session[P, R]) claim(request ClaimRequest, asked []*kindState) {
 	sent := time.Now() // before the call: the lease cannot have begun earlier
 	tasks, err := s.callClaim(request)
 	now := time.Now()
+	paused := errors.Is(err, ErrPaused)
+	if paused {
+		tasks, err = nil, nil
+	}
 	if err == nil && len(tasks) > request.Limit {
 		s.cfg.Logger.Error("runner: the queue leased more tasks than asked for; the rest is released",
 			"limit", request.Limit, "claimed", len(tasks))
@@ -44,12 +49,22 @@ func (s *session[P, R]) claim(request ClaimRequest, asked []*kindState) {
 		return
 	}
 	s.failures = 0
+	if paused {
+		s.pauseQueue(now)
+		return
+	}
+	if s.queuePaused.Before(sent) {
+		s.queuePaused = time.Time{} // else a probe was told so after this claim was sent, and knows better
+	}
 	s.claimed += uint64(len(tasks))
 	if len(tasks) == 0 {
 		for _, k := range asked {
 			k.more = false
 		}
 		s.probe = s.kinds.quiet()
+		if s.drain && s.kinds.collected() > 0 {
+			s.tasks.Broadcast() // nothing more will come
+		}
 		return
 	}
 	s.rotation.used()
@@ -58,7 +73,7 @@ func (s *session[P, R]) claim(request ClaimRequest, asked []*kindState) {
 
 // deliver puts claimed tasks into the buffer and wakes workers for them. The lock is held.
 func (s *session[P, R]) deliver(entries []*entry[P, R], limit int, now time.Time) {
-	if s.stopping || now.Before(s.pausedUntil) {
+	if s.stopping || now.Before(s.pausedUntil) || !s.queuePaused.IsZero() {
 		s.release(entries)
 		return
 	}
@@ -76,15 +91,21 @@ func (s *session[P, R]) deliver(entries []*entry[P, R], limit int, now time.Time
 		case i >= limit, !now.Before(s.localEnd(e)):
 			// More than was asked for, or the answer took longer than the lease.
 			back = append(back, e)
-		case s.r.renewer == nil && kind.free() <= kind.buffered:
+		case s.r.renewer == nil && kind.places() <= kind.buffered:
 			// It would have to wait, and nobody would renew its lease.
 			back = append(back, e)
 		default:
 			s.buffer.push(e)
-			ready++
+			if kind.size == 0 {
+				ready++
+			}
 		}
 	}
 	s.release(back)
+	if s.kinds.collected() > 0 {
+		ready += s.readyBatches(now)
+		s.armCollecting()
+	}
 	if ready >= s.idle {
 		s.tasks.Broadcast()
 	} else {

@@ -40,11 +40,17 @@ const (
 // another. A claim leaves out kinds at their bound, unless that kind is making progress and the claim only fills the
 // buffer ahead of it.
 //
+// # Batches
+//
+// A kind with a BatchSize is claimed by itself, in turn with the others, as many tasks as its free slots can take. See
+// [BatchHandler].
+//
 // # Memory
 //
 // The buffer of claimed tasks that wait for a slot holds at most the free slots and one Batch; how much of the batch
 // is used follows from how long handlers take, so that about a second's work is fetched ahead and no more. Verdicts that
-// could not be written count too: no more is claimed while Workers + 3·Batch tasks are buffered, running or unwritten.
+// could not be written count too: no more is claimed while Workers + 3·Batch tasks are buffered, running or unwritten, where a
+// worker that may run a batch counts as much as the batch.
 type Config struct {
 	// Name of the queue, for logs and observers. It may be empty.
 	Name string
@@ -65,6 +71,11 @@ type Config struct {
 
 	// Poll is how long an idle runner waits at most before it looks again, up to a tenth less at random. Default 1 s.
 	Poll time.Duration
+
+	// ProbedOutside says that somebody else asks the store on behalf of this runner, at least once in each Poll, and
+	// passes the answers to [Runner.Probed]: one statement can ask for many runners. The runner itself then asks only
+	// after a claim that came back empty, and when no answer has come for three Polls.
+	ProbedOutside bool
 
 	// Deadline bounds one attempt. Its context ends then with the cause [ErrDeadline], and the attempt fails with
 	// [CodeTimeout] when the handler returns. Default 2 min; negative means none.
@@ -124,6 +135,22 @@ type KindConfig struct {
 	// Deadline and Backoff override those of [Config]. A negative Deadline means none.
 	Deadline time.Duration
 	Backoff  Backoff
+
+	// MaxAttempts bounds how many attempts of a task may fail here, beside the task's own budget; see
+	// [Verdict].MaxAttempts. Zero means no such bound.
+	MaxAttempts int
+
+	// Aliases are further names of this kind, such as the one before a rename. Their tasks are claimed too and count
+	// against the same bounds. [Task].Kind stays as it is stored.
+	Aliases []string
+
+	// BatchSize is how many tasks of this kind one call takes at most; the handler must be a [BatchHandler] then. Workers
+	// and Deadline count for batches. Default 0: tasks run one by one. At most [MaxBatch].
+	BatchSize int
+
+	// Collect is how long a batch that is not full waits for more tasks, from its first one on. Default
+	// [Config].Window; negative means not at all. It must be shorter than the lease.
+	Collect time.Duration
 }
 
 // ConfigError says which field of [Config] cannot work, and why.
@@ -152,6 +179,9 @@ func (c Config) resolve(renewer bool) (Config, error) {
 		return c, err
 	}
 	if err := c.resolveLease(renewer); err != nil {
+		return c, err
+	}
+	if err := c.checkCollect(); err != nil {
 		return c, err
 	}
 	if c.Classes == nil {
@@ -251,8 +281,19 @@ func (c *Config) resolveKinds() error {
 				most, c.Workers, len(c.Kinds), k.Workers)
 		case k.Deadline > maxDelay:
 			return refuse(field+"Deadline", "must be at most %v, not %v", maxDelay, k.Deadline)
+		case k.MaxAttempts < 0:
+			return refuse(field+"MaxAttempts", "must not be negative, is %d", k.MaxAttempts)
+		}
+		if err := c.validateBatch(k, field); err != nil {
+			return err
 		}
 		seen[k.Name] = true
+		for _, alias := range k.Aliases {
+			if alias == "" || seen[alias] {
+				return refuse(field+"Aliases", "must be names that nothing else has, not %q", alias)
+			}
+			seen[alias] = true
+		}
 		if k.Workers == 0 {
 			k.Workers = most
 		}
@@ -273,7 +314,7 @@ func (c *Config) resolveLease(renewer bool) error {
 		need := longest + c.CleanUp + c.StorageTimeout
 		orDefault(&c.Lease, need)
 		if c.Lease < need {
-			return refuse("Lease", "%v without renewal is shorter than deadline %v + clean-up %v + completion %v = %v",
+			return refuse("Lease", "%v without renewal is shorter than deadline (and collecting) %v + clean-up %v + completion %v = %v",
 				c.Lease, longest, c.CleanUp, c.StorageTimeout, need)
 		}
 		return nil
@@ -297,7 +338,7 @@ func (c *Config) longestDeadline() (longest time.Duration, none bool) {
 		return c.Deadline, c.Deadline < 0
 	}
 	for _, k := range c.Kinds {
-		longest = max(longest, k.Deadline)
+		longest = max(longest, k.Deadline+k.Collect)
 		none = none || k.Deadline < 0
 	}
 	return longest, none

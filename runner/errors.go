@@ -12,6 +12,7 @@ const (
 	CodeError        = "error"            // a plain error
 	CodeTimeout      = "timeout"          // the deadline passed
 	CodePanic        = "panic"            // the handler panicked or called runtime.Goexit
+	CodeNoResult     = "no_result"        // the batch handler returned a wrong number of results
 	CodeUndecodable  = "undecodable"      // the payload could not be decoded
 	CodeNotCommitted = "tx_not_committed" // the handler settled the task in a transaction that did not commit
 )
@@ -34,6 +35,11 @@ type deadlineError struct{}
 func (deadlineError) Error() string        { return "runner: deadline of the attempt exceeded" }
 func (deadlineError) Timeout() bool        { return true }
 func (deadlineError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// ErrPaused is returned by Claim or NextDue of a [Queue] that somebody has paused for everybody: nothing was leased. It is
+// an answer and no failure. The runner releases what it has not started, says so in [Status], and asks again when it is
+// woken or polls.
+var ErrPaused = errors.New("runner: the queue is paused")
 
 // ErrRunning is returned by [Runner.Run] and [Runner.Drain] of a runner that is running already.
 var ErrRunning = errors.New("runner: already running")

@@ -21,31 +21,41 @@ func (s *session[P, R]) worker(own *slot[P, R]) {
 		}
 	}()
 	for {
-		e := s.exchange(own)
-		if e == nil {
+		if !s.exchange(own) {
 			finished = true
 			return
 		}
-		s.attempt(e)
+		if own.batch != nil {
+			s.attemptBatch(own.batch)
+		} else {
+			s.attempt(own.entry)
+		}
 	}
 }
 
-// exchange settles the slot's last task and takes the next, under one lock. It waits for a task, and answers nil when
+// exchange settles the slot's last task and takes the next, under one lock. It waits for a task, and answers false when
 // the worker should exit.
-func (s *session[P, R]) exchange(own *slot[P, R]) *entry[P, R] {
+func (s *session[P, R]) exchange(own *slot[P, R]) bool {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := own.entry; e != nil {
 		own.entry = nil
 		s.settle(e, now)
+	} else if b := own.batch; b != nil {
+		own.batch = nil
+		s.settleBatch(b, now)
 	}
 	for {
 		if !s.stopping {
-			if e := s.buffer.pop(); e != nil {
-				s.start(own, e, now)
+			if l := s.buffer.next(now); l != nil {
+				if l.kind.size > 0 {
+					s.startBatch(own, s.buffer.popBatch(l), now)
+				} else {
+					s.start(own, s.buffer.pop(l), now)
+				}
 				s.changed()
-				return e
+				return true
 			}
 		}
 		s.changed()
@@ -54,7 +64,7 @@ func (s *session[P, R]) exchange(own *slot[P, R]) *entry[P, R] {
 			if s.alive == 0 {
 				close(s.allDone)
 			}
-			return nil
+			return false
 		}
 		s.idle++
 		s.tasks.Wait()
@@ -67,6 +77,7 @@ func (s *session[P, R]) exchange(own *slot[P, R]) *entry[P, R] {
 func (s *session[P, R]) start(own *slot[P, R], e *entry[P, R], now time.Time) {
 	own.entry = e
 	s.running++
+	s.inSlots++
 	e.kind.running++
 	e.started = now
 	if e.kind.deadline >= 0 {
@@ -83,16 +94,25 @@ func (s *session[P, R]) start(own *slot[P, R], e *entry[P, R], now time.Time) {
 
 // settle takes over a finished entry. The lock is held.
 func (s *session[P, R]) settle(e *entry[P, R], now time.Time) {
-	e.judged = true
 	s.running--
 	e.kind.running--
 	e.kind.ended++
-	took := max(now.Sub(e.started), time.Microsecond)
-	if s.mean == 0 {
-		s.mean = took
-	} else {
-		s.mean = max(time.Microsecond, s.mean+(took-s.mean)/8)
+	s.mean = average(s.mean, now.Sub(e.started))
+	s.settleTask(e, now)
+}
+
+// average is an exponentially weighted one.
+func average(mean, took time.Duration) time.Duration {
+	if mean == 0 {
+		return max(took, time.Microsecond)
 	}
+	return max(time.Microsecond, mean+(took-mean)/8)
+}
+
+// settleTask is settle without the slot. The lock is held.
+func (s *session[P, R]) settleTask(e *entry[P, R], now time.Time) {
+	e.judged = true
+	s.inSlots--
 	if s.ended {
 		return // nobody is left to write it: the lease runs out
 	}
@@ -122,8 +142,7 @@ func (s *session[P, R]) pauseFor(d time.Duration, now time.Time) {
 
 // attempt runs the handler on one entry and leaves its verdict there. It contains whatever the handler does.
 func (s *session[P, R]) attempt(e *entry[P, R]) {
-	event := AttemptEvent{Queue: s.cfg.Name, Kind: e.task.Kind, Token: e.task.Token, Class: e.task.Class,
-		Attempt: e.task.Attempt, Due: e.task.Due, Claimed: e.task.Claimed}
+	event := s.attemptEvent(e)
 	ctx := context.Context(e.ctx)
 	defer func() { // also on Goexit
 		took := time.Since(e.started)
@@ -134,13 +153,7 @@ func (s *session[P, R]) attempt(e *entry[P, R]) {
 			s.judgeCrash(e)
 		}
 		e.cancel(nil)
-		if s.r.observe.end != nil {
-			event.Duration, event.Decision, event.Failure, event.Err = took, e.verdict.Decision, e.verdict.Failure, e.err
-			if e.settled {
-				event.Decision = 0
-			}
-			s.r.observe.attemptEnded(ctx, event)
-		}
+		s.endAttempt(ctx, e, event, took)
 	}()
 	if e.task.Err != nil {
 		e.crashed = false
@@ -149,10 +162,28 @@ func (s *session[P, R]) attempt(e *entry[P, R]) {
 		return
 	}
 	ctx = s.r.observe.attemptStarted(ctx, event)
+	e.task.ctx = ctx
 	if s.call(ctx, e) {
 		e.crashed = false
 		s.judgeContained(e)
 	}
+}
+
+func (s *session[P, R]) attemptEvent(e *entry[P, R]) AttemptEvent {
+	return AttemptEvent{Queue: s.cfg.Name, Kind: e.task.Kind, Token: e.task.Token, Class: e.task.Class,
+		Attempt: e.task.Attempt, Due: e.task.Due, Claimed: e.task.Claimed}
+}
+
+// endAttempt tells the observer how an attempt ended.
+func (s *session[P, R]) endAttempt(ctx context.Context, e *entry[P, R], event AttemptEvent, took time.Duration) {
+	if s.r.observe.end == nil {
+		return
+	}
+	event.Duration, event.Decision, event.Failure, event.Err = took, e.verdict.Decision, e.verdict.Failure, e.err
+	if e.settled {
+		event.Decision = 0
+	}
+	s.r.observe.attemptEnded(ctx, event)
 }
 
 // crash describes a panic or Goexit without its text, which may carry data.

@@ -204,3 +204,27 @@ func TestForeignKindIsReleased(t *testing.T) {
 		}
 	})
 }
+
+// A kind that has just become busy gets its turn beside others that have a backlog and keep every slot busy.
+func TestABacklogOfTwoKindsDoesNotStarveAThird(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(0)
+		c := f.add("c", time.Second) // first in line, once it is due
+		r := start(t, renewing{f}, handle(func(context.Context, *Task[int]) error {
+			time.Sleep(10 * time.Millisecond)
+			return nil
+		}), Config{Workers: 4, Batch: 16, Kinds: []KindConfig{{Name: "a"}, {Name: "b"}, {Name: "c"}}})
+		for range 2000 {
+			f.add("a", 0)
+			f.add("b", 0)
+		}
+		r.Wake()
+		pass(time.Second)
+		pass(3 * time.Second)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if c.attempt == 0 {
+			t.Errorf("the third kind waits although its job is first in line; status %+v", r.Status())
+		}
+	})
+}

@@ -64,34 +64,16 @@ func (s *session[P, R]) watch(quit <-chan struct{}) {
 func (s *session[P, R]) sweep(now time.Time) (notes []func()) {
 	var next time.Time
 	for _, own := range s.slots {
-		e := own.entry
-		if e == nil {
-			continue
-		}
-		lost := !now.Before(s.localEnd(e))
-		switch {
-		case e.cause == nil && !e.deadline.IsZero() && !now.Before(e.deadline):
-			notes = s.cancelEntry(notes, e, ErrDeadline)
-		case e.cause == nil && lost:
-			notes = s.cancelEntry(notes, e, ErrLeaseLost)
-			notes = s.noteLeaseLost(notes, e, false)
-		}
-		if over := s.overdue(e); !over.IsZero() && !e.stuck && !now.Before(over) {
-			e.stuck = true
-			event := StuckEvent{Queue: s.cfg.Name, Kind: e.task.Kind, Token: e.task.Token, Running: now.Sub(e.started)}
-			notes = append(notes, func() {
-				s.cfg.Logger.Error("runner: handler is stuck: it has outlived its deadline and its clean-up time",
-					"task", event.Token.String(), "kind", event.Kind, "running", event.Running)
-				s.r.observe.taskStuck(event)
-			})
-		}
-		if e.cause == nil {
-			next = earliest(next, s.localEnd(e))
-			if !e.deadline.IsZero() {
-				next = earliest(next, e.deadline)
+		for e := range own.each {
+			notes = s.sweepRunning(e, now, notes)
+			if e.cause == nil {
+				next = earliest(next, s.localEnd(e))
+				if !e.deadline.IsZero() {
+					next = earliest(next, e.deadline)
+				}
+			} else if over := s.overdue(e); !over.IsZero() && !e.stuck {
+				next = earliest(next, over)
 			}
-		} else if over := s.overdue(e); !over.IsZero() && !e.stuck {
-			next = earliest(next, over)
 		}
 	}
 	late := s.buffer.remove(func(e *entry[P, R]) bool {
@@ -102,14 +84,43 @@ func (s *session[P, R]) sweep(now time.Time) (notes []func()) {
 		next = earliest(next, e.waiting.Add(s.cfg.Lease))
 		next = earliest(next, s.localEnd(e))
 	})
-	s.alarm = next
+	s.alarm = earliest(next, s.startCollected(now))
 	if len(late) > 0 {
 		s.changed()
 	}
 	return notes
 }
 
-// cancelEntry ends a running entry's context. The lock is held.
+// sweepRunning looks at one running entry. The lock is held.
+func (s *session[P, R]) sweepRunning(e *entry[P, R], now time.Time, notes []func()) []func() {
+	lost := !now.Before(s.localEnd(e))
+	switch {
+	case e.cause == nil && !e.deadline.IsZero() && !now.Before(e.deadline):
+		notes = s.cancelEntry(notes, e, ErrDeadline)
+	case e.cause == nil && lost:
+		notes = s.cancelEntry(notes, e, ErrLeaseLost)
+		notes = s.noteLeaseLost(notes, e, false)
+	}
+	over := s.overdue(e)
+	if over.IsZero() || e.stuck || now.Before(over) {
+		return notes
+	}
+	e.stuck = true
+	event := StuckEvent{Queue: s.cfg.Name, Kind: e.task.Kind, Token: e.task.Token, Running: now.Sub(e.started), Tasks: 1}
+	if e.batch != nil {
+		if e != e.batch.entries[0] {
+			return notes // the first one speaks for all
+		}
+		event.Tasks = len(e.batch.entries)
+	}
+	return append(notes, func() {
+		s.cfg.Logger.Error("runner: handler is stuck: it has outlived its deadline and its clean-up time",
+			"task", event.Token.String(), "tasks", event.Tasks, "kind", event.Kind, "running", event.Running)
+		s.r.observe.taskStuck(event)
+	})
+}
+
+// cancelEntry ends a running entry's context, and that of its batch with the last one. The lock is held.
 func (s *session[P, R]) cancelEntry(notes []func(), e *entry[P, R], cause error) []func() {
 	if e.cause != nil || e.judged {
 		return notes
@@ -119,7 +130,13 @@ func (s *session[P, R]) cancelEntry(notes []func(), e *entry[P, R], cause error)
 		s.arm(over)
 	}
 	cancel := e.cancel
-	return append(notes, func() { cancel(cause) })
+	notes = append(notes, func() { cancel(cause) })
+	if b := e.batch; b != nil {
+		if b.left--; b.left == 0 {
+			notes = append(notes, func() { b.cancel(cause) })
+		}
+	}
+	return notes
 }
 
 func (s *session[P, R]) noteLeaseLost(notes []func(), e *entry[P, R], refused bool) []func() {
@@ -196,14 +213,15 @@ func (s *session[P, R]) renewable(now time.Time) []*entry[P, R] {
 		}
 	}
 	for _, own := range s.slots {
-		e := own.entry
-		if e == nil || e.cause == ErrLeaseLost {
-			continue
+		for e := range own.each {
+			if e.cause == ErrLeaseLost {
+				continue
+			}
+			if over := s.overdue(e); !over.IsZero() && !now.Before(over) {
+				continue
+			}
+			add(e)
 		}
-		if over := s.overdue(e); !over.IsZero() && !now.Before(over) {
-			continue
-		}
-		add(e)
 	}
 	s.buffer.each(add)
 	return append(first, rest...)
@@ -256,6 +274,7 @@ func (s *session[P, R]) applyRenewals(entries []*entry[P, R], answers []Renewal,
 		s.count(e, Lost, sent)
 		notes = s.noteLeaseLost(notes, e, true)
 	}
+	s.armCollecting()
 	s.changed()
 	return notes
 }

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -70,7 +71,7 @@ func (s *session[P, R]) plan(now time.Time) (do plan) {
 		do.wake, do.hints = WakeHint, hints
 		s.kinds.look()
 	} else if !s.poll.IsZero() && !now.Before(s.poll) {
-		if s.r.scheduler != nil && !s.due && !s.drain && s.kinds.quiet() {
+		if s.r.scheduler != nil && !s.due && !s.drain && (s.kinds.quiet() || s.buffer.length > 0) {
 			s.poll = time.Time{} // the probe sets it
 			do.step, do.wake = stepProbe, WakePoll
 			return do
@@ -122,9 +123,8 @@ func (s *session[P, R]) plan(now time.Time) (do plan) {
 	do.step, do.asked = stepClaim, asked
 	do.request = ClaimRequest{Limit: limit, Classes: s.rotation.order(), Lease: s.cfg.Lease}
 	if s.kinds.named {
-		do.request.Kinds = make([]string, len(asked))
-		for i, k := range asked {
-			do.request.Kinds[i] = k.name
+		for _, k := range asked {
+			do.request.Kinds = append(do.request.Kinds, k.names...)
 		}
 	}
 	for _, k := range asked {
@@ -146,13 +146,32 @@ func (s *session[P, R]) planDrainEnd(do plan) plan {
 
 // want says how many tasks to claim now, and of which kinds. The lock is held.
 func (s *session[P, R]) want() (limit int, asked []*kindState) {
-	limit, hungry, filling := s.wantLimit()
+	groups := s.kinds.groups
+	for i := range groups {
+		at := (s.turn + i) % len(groups)
+		if limit, asked = s.wantOf(groups[at]); limit > 0 {
+			s.turn = at + 1
+			return limit, asked
+		}
+	}
+	return 0, nil
+}
+
+// wantOf is want for one group.
+func (s *session[P, R]) wantOf(group []*kindState) (limit int, asked []*kindState) {
+	if k := group[0]; k.size > 0 {
+		if limit = s.wantBatches(k); limit <= 0 || !k.more {
+			return 0, nil
+		}
+		return limit, group
+	}
+	limit, filling := s.wantLimit()
 	if limit <= 0 {
 		return 0, nil
 	}
 	more := false
-	for _, k := range s.kinds.all {
-		if s.asks(k, hungry, filling) {
+	for _, k := range group {
+		if asks(k, filling) {
 			asked = append(asked, k)
 			more = more || k.more
 		}
@@ -165,41 +184,48 @@ func (s *session[P, R]) want() (limit int, asked []*kindState) {
 
 // wants says whether want would claim.
 func (s *session[P, R]) wants() bool {
-	limit, hungry, filling := s.wantLimit()
-	if limit <= 0 {
-		return false
-	}
-	for _, k := range s.kinds.all {
-		if k.more && s.asks(k, hungry, filling) {
-			return true
+	for _, group := range s.kinds.groups {
+		if k := group[0]; k.size > 0 {
+			if k.more && s.wantBatches(k) > 0 {
+				return true
+			}
+			continue
+		}
+		limit, filling := s.wantLimit()
+		if limit <= 0 {
+			continue
+		}
+		for _, k := range group {
+			if k.more && asks(k, filling) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// wantLimit is how many tasks to claim. hungry says that slots are free for which nothing has been claimed, and filling
-// that the claim also fetches ahead.
-func (s *session[P, R]) wantLimit() (limit int, hungry, filling bool) {
+// wantLimit is how many tasks of kinds without batches to claim. filling says that the claim also
+// fetches ahead.
+func (s *session[P, R]) wantLimit() (limit int, filling bool) {
 	free := s.cfg.Workers - s.running
-	limit = max(0, free-s.buffer.startable())
-	hungry = limit > 0
+	limit = max(0, free-s.buffer.startable(nil))
 	ahead := s.ahead()
 	// Ahead of the slots a claim is made only when half of the place is free: small claims cost as much as large ones.
-	if room := ahead + free - s.buffer.length; room > limit && 2*room >= ahead {
+	if room := ahead + free - (s.buffer.length - s.kinds.collected()); room > limit && 2*room >= ahead {
 		limit, filling = room, true
 	}
-	// What has been claimed and not written stays in memory, whatever becomes of the store.
-	bound := s.cfg.Workers + 3*s.cfg.Batch - s.inWork()
-	return min(limit, s.cfg.Batch, bound), hungry, filling
+	return min(limit, s.cfg.Batch, s.spare()), filling
 }
 
+// spare is how many more tasks may be held. What has been claimed and not written stays in memory, whatever becomes of
+// the store.
+func (s *session[P, R]) spare() int { return s.kinds.capacity + 3*s.cfg.Batch - s.inWork() }
+
 // asks says whether a claim asks for a kind. One at its bound is left out, unless it is alive and the claim fetches
-// ahead.
-func (s *session[P, R]) asks(k *kindState, hungry, filling bool) bool {
-	if hungry && k.free() > k.buffered {
-		return true
-	}
-	return filling && k.ended > 0
+// ahead. One below its bound is asked for also when every slot is taken: others may keep them all for as long as they
+// have a backlog.
+func asks(k *kindState, filling bool) bool {
+	return k.free() > k.buffered || filling && k.ended > 0
 }
 
 // ahead is how many tasks to hold beyond the free slots: what the workers finish in about a second, and nothing where
@@ -213,7 +239,11 @@ func (s *session[P, R]) ahead() int {
 
 func (s *session[P, R]) setPoll(now time.Time) {
 	s.due = false
-	s.poll = now.Add(jittered(s.cfg.Poll))
+	poll := s.cfg.Poll
+	if s.cfg.ProbedOutside && !s.drain {
+		poll = min(outsidePolls*poll, maxDelay) // in case that nobody does
+	}
+	s.poll = now.Add(jittered(poll))
 }
 
 // askNextDue asks the queue with a read when to look again.
@@ -225,15 +255,26 @@ func (s *session[P, R]) askNextDue() {
 	asleep := s.poll.IsZero() // the poll has come, so that whatever is due may be claimed
 	s.setPoll(now)
 	switch {
+	case errors.Is(err, ErrPaused):
+		s.pauseQueue(now)
 	case err != nil:
 		s.r.config.Logger.Warn("runner: asking for the next due time failed", "error", err)
 		if asleep {
 			s.kinds.look()
 		}
+	default:
+		s.queuePaused = time.Time{}
+		s.nextDue(now, wait, ok, asleep)
+	}
+}
+
+// nextDue takes the answer of a probe. claim says that what is due may be claimed: just after an empty claim it is no
+// reason to claim again, because it is not for this runner. The lock is held.
+func (s *session[P, R]) nextDue(now time.Time, wait time.Duration, ok, claim bool) {
+	switch {
 	case !ok:
 	case wait <= 0:
-		// Just after an empty claim this is no reason to claim again: what is due is not for this runner.
-		if asleep {
+		if claim {
 			s.kinds.look()
 		}
 	default:
@@ -251,9 +292,9 @@ func (s *session[P, R]) callNextDue() (wait time.Duration, ok bool, err error) {
 	return s.r.scheduler.NextDue(ctx)
 }
 
-// storageContext is for calls of the queue: bounded, and never cancelled by a stop.
+// storageContext is for calls of the queue: bounded, and cancelled by no stop but [Runner.StopNow].
 func (s *session[P, R]) storageContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(s.base, s.cfg.StorageTimeout)
+	return context.WithTimeout(s.storage, s.cfg.StorageTimeout)
 }
 
 // containCall turns a panic of a queue into an error.

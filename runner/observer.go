@@ -42,6 +42,7 @@ type AttemptEvent struct {
 	Attempt int
 	Due     time.Time // on the store's clock
 	Claimed time.Time // on the store's clock
+	Batch   int       // how many tasks the handler was given; 0 if it is no batch handler
 
 	Duration time.Duration
 	Decision Decision // zero where nothing is reported, see [ErrSettled]
@@ -109,6 +110,7 @@ type StuckEvent struct {
 	Kind    string
 	Token   Token
 	Running time.Duration
+	Tasks   int // that it was given: 1, or those of its batch, of which Token is the first
 }
 
 // WakeObserver is told when an idle runner looks for work.

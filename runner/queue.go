@@ -18,6 +18,8 @@ type Queue[P, R any] interface {
 	// due now; a short one says nothing. Tasks come in the order in which they should start.
 	//
 	// A task that was leased but cannot be decoded is returned with Err set, so that it fails alone.
+	//
+	// A queue that can be paused answers [ErrPaused] meanwhile.
 	Claim(ctx context.Context, request ClaimRequest) ([]Task[P], error)
 
 	// Report stores verdicts and answers with one [Outcome] for each, by position. Every verdict is fenced with the
@@ -38,7 +40,8 @@ type Renewer interface {
 // claiming blindly, and wakes for a scheduled task when it is due rather than at the next poll.
 type Scheduler interface {
 	// NextDue tells how long from now the next task is due; zero or less means now. ok is false when nothing is
-	// scheduled at all. Waking for a task that another runner takes is harmless.
+	// scheduled at all. Waking for a task that another runner takes is harmless. A queue that can be paused answers
+	// [ErrPaused] meanwhile; while a runner holds tasks that it has not started it asks at every poll for that reason.
 	NextDue(ctx context.Context) (wait time.Duration, ok bool, err error)
 }
 
@@ -78,6 +81,17 @@ type Task[P any] struct {
 	// Err says why Payload could not be decoded. No handler sees such a task: the attempt fails with code
 	// [CodeUndecodable].
 	Err error
+
+	ctx context.Context // of the attempt
+}
+
+// Context is the context of this attempt. A [Handler] has it as an argument already; in a batch it is the one of this task
+// alone, which ends also when the batch goes on without it. See [BatchHandler]. It is never nil.
+func (t *Task[P]) Context() context.Context {
+	if t.ctx == nil {
+		return context.Background()
+	}
+	return t.ctx
 }
 
 // ClaimRequest says what a claim wants.
@@ -116,7 +130,12 @@ type Verdict[R any] struct {
 	Decision Decision
 	Result   *R            // with Succeed; nil means no result
 	Delay    time.Duration // with Retry, Snooze and Confirm
-	Failure  *Failure      // with Retry, Fail and Confirm; optional with Cancel
+
+	// MaxAttempts, with Retry and Confirm, is a bound of the runner's beside the task's own: the task is dead when so
+	// many attempts have failed, even if its budget allows more. Zero means none.
+	MaxAttempts int
+
+	Failure *Failure // with Retry, Fail and Confirm; optional with Cancel
 }
 
 // Failure is what is stored about an attempt that failed. Both texts are valid UTF-8 without NUL and bounded in size:

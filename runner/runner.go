@@ -13,9 +13,10 @@ import (
 type Runner[P, R any] struct {
 	queue     Queue[P, R]
 	handler   Handler[P, R]
-	renewer   Renewer   // nil: leases are not renewed
-	scheduler Scheduler // nil: an idle runner claims blindly
-	config    Config    // resolved
+	batches   BatchHandler[P, R] // handler, where it is one
+	renewer   Renewer            // nil: leases are not renewed
+	scheduler Scheduler          // nil: an idle runner claims blindly
+	config    Config             // resolved
 	observe   observers
 
 	mu    sync.Mutex
@@ -50,6 +51,12 @@ func New[P, R any](queue Queue[P, R], handler Handler[P, R], config Config) (*Ru
 		return nil, err
 	}
 	r := &Runner[P, R]{queue: queue, handler: handler, config: resolved}
+	r.batches, _ = handler.(BatchHandler[P, R])
+	for i, k := range resolved.Kinds {
+		if k.BatchSize > 0 && r.batches == nil {
+			return nil, refuse(fmt.Sprintf("Kinds[%d].BatchSize", i), "%d needs a handler with HandleBatch, which %T has not", k.BatchSize, handler)
+		}
+	}
 	if resolved.Name != "" {
 		r.config.Logger = resolved.Logger.With("queue", resolved.Name)
 	}
@@ -118,13 +125,17 @@ func (r *Runner[P, R]) begin(ctx context.Context, drain bool) (*session[P, R], e
 // Stop asks a running Run or Drain to stop gracefully and waits until it has returned, or until ctx ends, whose error
 // it then returns; the stop goes on. If nothing runs it returns nil at once. It may be called many times.
 func (r *Runner[P, R]) Stop(ctx context.Context) error {
+	return r.stop(ctx, func(s *session[P, R]) { s.askStop() })
+}
+
+func (r *Runner[P, R]) stop(ctx context.Context, ask func(*session[P, R])) error {
 	r.mu.Lock()
 	s, done, state := r.run, r.done, r.state
 	r.mu.Unlock()
 	if state != Running && state != Stopping {
 		return nil
 	}
-	s.askStop()
+	ask(s)
 	select {
 	case <-done:
 		return nil

@@ -20,6 +20,10 @@ type session[P, R any] struct {
 	began   time.Time
 	stop    chan struct{} // closed by askStop
 	stopped sync.Once
+	hurry   chan struct{} // closed by askStopNow
+	hurried sync.Once
+	storage context.Context // for calls of the queue: cancelled only after askStopNow
+	giveUp  context.CancelFunc
 
 	loopWake  chan struct{} // all three have room for one and are sent to without blocking
 	watchWake chan struct{}
@@ -32,7 +36,8 @@ type session[P, R any] struct {
 	slots    []*slot[P, R]
 	alive    int // workers that have not exited
 	idle     int // workers that wait
-	running  int
+	running  int // handlers
+	inSlots  int // tasks that they were given
 	buffer   buffer[P, R]
 	kinds    *kindSet
 	stopping bool
@@ -41,6 +46,7 @@ type session[P, R any] struct {
 
 	// The loop's own.
 	rotation    rotation
+	turn        int // the group of kinds whose turn it is to be claimed first
 	window      window
 	claimed     uint64
 	room        bool      // the loop waits for room in the buffer
@@ -50,7 +56,8 @@ type session[P, R any] struct {
 	hold        time.Time // no claim before, after an error
 	failures    int       // claims in a row
 	pausedUntil time.Time
-	calm        bool // the latest claim began with nothing in flight
+	queuePaused time.Time // when the queue was first found paused; zero: it is not
+	calm        bool      // the latest claim began with nothing in flight
 	drained     bool
 	drainErr    error
 
@@ -68,6 +75,7 @@ type session[P, R any] struct {
 	flushLimit int            // rows, cut after an error
 	flushClose bool           // end when everything is written
 	flushEnd   time.Time      // or then at the latest
+	hurryEnd   time.Time      // when calls of the queue are given up; zero: never
 
 	lastCode   string // of a failed attempt
 	lastCodeAt time.Time
@@ -79,20 +87,38 @@ type session[P, R any] struct {
 // slot is one worker's place.
 type slot[P, R any] struct {
 	entry *entry[P, R]
+	batch *batch[P, R] // instead of entry
+}
+
+// each visits what runs in the slot.
+func (o *slot[P, R]) each(visit func(*entry[P, R]) bool) {
+	if o.entry != nil {
+		visit(o.entry)
+		return
+	}
+	if o.batch == nil {
+		return
+	}
+	for _, e := range o.batch.entries {
+		if !visit(e) {
+			return
+		}
+	}
 }
 
 func newSession[P, R any](ctx context.Context, r *Runner[P, R], drain bool) *session[P, R] {
 	s := &session[P, R]{
 		r: r, cfg: &r.config, base: context.WithoutCancel(ctx), drain: drain, began: time.Now(),
-		stop:     make(chan struct{}),
+		stop: make(chan struct{}), hurry: make(chan struct{}),
 		loopWake: make(chan struct{}, 1), watchWake: make(chan struct{}, 1),
 		flushWake: make(chan struct{}, 1), helpWake: make(chan struct{}, 1),
 		allDone:    make(chan struct{}),
-		kinds:      newKindSet(&r.config),
+		kinds:      newKindSet(&r.config, drain),
 		rotation:   rotation{classes: r.config.Classes},
 		window:     window{length: r.config.Window},
 		flushLimit: r.config.MaxReport,
 	}
+	s.storage, s.giveUp = context.WithCancel(s.base)
 	s.poll = s.began.Add(jittered(s.cfg.Poll))
 	s.slots = make([]*slot[P, R], r.config.Workers)
 	for i := range s.slots {
@@ -115,7 +141,7 @@ func (s *session[P, R]) askStop() { s.stopped.Do(func() { close(s.stop) }) }
 func (s *session[P, R]) unwritten() int { return len(s.pending) + len(s.delayed) + s.inFlight }
 
 // inWork counts all claimed tasks whose end has not been written. The lock is held.
-func (s *session[P, R]) inWork() int { return s.running + s.buffer.length + s.unwritten() }
+func (s *session[P, R]) inWork() int { return s.inSlots + s.buffer.length + s.unwritten() }
 
 // hint takes one hint from outside.
 func (s *session[P, R]) hint() {
@@ -143,6 +169,9 @@ func (s *session[P, R]) release(entries []*entry[P, R]) {
 
 // enqueueVerdict hands a verdict to the flushers. The lock is held.
 func (s *session[P, R]) enqueueVerdict(e *entry[P, R]) {
+	if e.verdict.Decision == Retry || e.verdict.Decision == Confirm {
+		e.verdict.MaxAttempts = e.kind.attempts
+	}
 	s.pending = append(s.pending, e)
 	if s.flushIdle {
 		s.flushIdle = false

@@ -90,12 +90,14 @@ type Status struct {
 	Queue     string
 	Lifecycle Lifecycle
 
-	InFlight   int // handlers running, stuck ones included
+	InFlight   int // handlers running, stuck ones included; a batch is one
+	Tasks      int // that these were given
 	Stuck      int // handlers that have outlived their deadline and their clean-up time
-	Buffered   int // claimed and waiting for a slot
+	Buffered   int // claimed and waiting for a slot, or for their batch to fill
 	Unreported int // verdicts that are not written yet
 
-	PausedUntil time.Time // no claims before; zero if not paused
+	PausedUntil time.Time // no claims before, because a handler said so with [Pause]; zero if not paused
+	QueuePaused time.Time // since when this runner knows that the queue is paused for all, see [ErrPaused]; zero if not
 	NextRetry   time.Time // when verdicts that could not be written are tried again; zero if there are none
 
 	Claimed  uint64
@@ -138,17 +140,21 @@ func (s *session[P, R]) describe(st *Status) {
 	if s.lastCode != "" {
 		st.LastErrorCode, st.LastErrorAt = s.lastCode, s.lastCodeAt
 	}
-	st.InFlight = s.running
+	st.InFlight, st.Tasks = s.running, s.inSlots
 	st.Buffered = s.buffer.length
 	st.Unreported = s.unwritten()
 	for _, own := range s.slots {
-		if own.entry != nil && own.entry.stuck {
-			st.Stuck++
+		for e := range own.each {
+			if e.stuck {
+				st.Stuck++
+				break
+			}
 		}
 	}
 	if now.Before(s.pausedUntil) {
 		st.PausedUntil = s.pausedUntil
 	}
+	st.QueuePaused = s.queuePaused
 	if now.Before(s.flushHold) {
 		st.NextRetry = s.flushHold
 	}

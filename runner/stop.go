@@ -35,6 +35,7 @@ func (s *session[P, R]) work(ctx context.Context) error {
 	}
 	background.Go(func() { s.watch(quit) })
 	background.Go(func() { s.helper(quit) })
+	background.Go(func() { s.cutShort(quit) })
 	if s.r.renewer != nil {
 		background.Go(func() { s.renew(quit) })
 	}
@@ -60,12 +61,19 @@ func (s *session[P, R]) work(ctx context.Context) error {
 	s.ended = true
 	s.flushClose = true
 	s.flushEnd = time.Now().Add(max(s.cfg.CleanUp, s.cfg.StorageTimeout))
+	if !s.hurryEnd.IsZero() {
+		s.flushEnd = s.hurryEnd
+	}
 	s.flushIdle = false
 	s.mu.Unlock()
 	poke(s.flushWake)
 	flush.Wait()
 	close(quit)
+	if s.inHurry() {
+		s.giveUp() // a renewal may be under way, which is of no use any more
+	}
 	background.Wait()
+	s.giveUp()
 	s.side.Wait()
 	s.r.finish(s)
 	return err
@@ -80,29 +88,31 @@ func (s *session[P, R]) stopWorkers() error {
 	s.mu.Unlock()
 	poke(s.loopWake)
 
-	if s.waitWorkers(s.cfg.StopTimeout) {
+	if s.waitWorkers(s.cfg.StopTimeout, s.hurry) {
 		return nil
 	}
 	s.mu.Lock()
 	var notes []func()
 	for _, own := range s.slots {
-		if own.entry != nil {
-			notes = s.cancelEntry(notes, own.entry, ErrStopping)
+		for e := range own.each {
+			notes = s.cancelEntry(notes, e, ErrStopping)
 		}
 	}
 	s.mu.Unlock()
 	for _, note := range notes {
 		note()
 	}
-	if s.waitWorkers(s.cfg.CleanUp) {
+	patience := time.Now().Add(s.cfg.CleanUp)
+	if s.waitWorkers(s.cfg.CleanUp, s.hurry) ||
+		s.inHurry() && s.waitWorkers(min(hurryHandlers, time.Until(patience)), nil) {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	left := &StopError{}
 	for _, own := range s.slots {
-		if own.entry != nil {
-			left.Tasks = append(left.Tasks, own.entry.task.Token.String())
+		for e := range own.each {
+			left.Tasks = append(left.Tasks, e.task.Token.String())
 		}
 	}
 	s.ended = true
@@ -113,13 +123,15 @@ func (s *session[P, R]) stopWorkers() error {
 	return left
 }
 
-func (s *session[P, R]) waitWorkers(d time.Duration) bool {
+// waitWorkers waits until the last worker has exited, for d, or until hurry is closed.
+func (s *session[P, R]) waitWorkers(d time.Duration, hurry <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-s.allDone:
 		return true
 	case <-timer.C:
+	case <-hurry:
 	}
 	select {
 	case <-s.allDone:

@@ -100,7 +100,7 @@ func (q *Queue[P, R]) decide(t *task[P, R], v *runner.Verdict[R]) runner.Outcome
 	// Retry, or a Confirm whose transaction did not commit.
 	t.failures++
 	t.lastFailure = v.Failure
-	if t.failures >= t.maxAttempts {
+	if t.failures >= t.maxAttempts || v.MaxAttempts > 0 && t.failures >= v.MaxAttempts {
 		q.end(t, Dead)
 		return runner.Dead
 	}

@@ -7,6 +7,7 @@ import (
 func budgetCases[P, R any]() []Case[P, R] {
 	return []Case[P, R]{
 		{Name: "RetrySpendsOneAndDiesAtTheBudget", test: retrySpendsOneAndDiesAtTheBudget[P, R]},
+		{Name: "RetryHeedsTheRunnersBound", test: retryHeedsTheRunnersBound[P, R]},
 		{Name: "RetryWaitsForItsDelay", test: retryWaitsForItsDelay[P, R]},
 		{Name: "SnoozeSpendsNothing", test: snoozeSpendsNothing[P, R]},
 		{Name: "SnoozeWaitsForItsDelay", test: snoozeWaitsForItsDelay[P, R]},
@@ -29,6 +30,23 @@ func retrySpendsOneAndDiesAtTheBudget[P, R any](e *env[P, R]) {
 	e.want(e.claimOnly("a"), runner.Retry, runner.Dead)
 	e.wantState("a", Dead)
 	e.claimNothing("the task is dead")
+}
+
+// retryHeedsTheRunnersBound: a bound of the runner's ends a task early, and never gives it more than its own budget.
+func retryHeedsTheRunnersBound[P, R any](e *env[P, R]) {
+	e.add("early", "loose")
+	tasks := e.claimAll("early", "loose")
+	early := e.verdict(tasks["early"], runner.Retry)
+	early.MaxAttempts = 1
+	e.wantOutcome("a failure at the runner's bound", early, runner.Dead)
+	e.wantState("early", Dead)
+	loose := e.verdict(tasks["loose"], runner.Retry)
+	loose.MaxAttempts = e.Budget + 5
+	for range e.Budget - 1 {
+		e.wantOutcome("a failure below both bounds", loose, runner.Retrying)
+		loose.Token = e.claimOnly("loose").Token
+	}
+	e.wantOutcome("a failure at the task's own bound", loose, runner.Dead)
 }
 
 // delayed checks that a verdict with a delay keeps the task from being claimed until then.

@@ -31,6 +31,15 @@ func wrongVerdicts() []wrongQueue {
 		{"has no budget", "RetrySpendsOneAndDiesAtTheBudget", func(w *wrong) {
 			w.instead(runner.Retry, runner.Snooze, runner.Snoozed, runner.Retrying)
 		}},
+		{"ignores the runner's bound", "RetryHeedsTheRunnersBound", func(w *wrong) {
+			w.report = func(ctx context.Context, verdicts []verdict) ([]runner.Outcome, error) {
+				verdicts = slices.Clone(verdicts)
+				for i := range verdicts {
+					verdicts[i].MaxAttempts = 0
+				}
+				return w.mem.Report(ctx, verdicts)
+			}
+		}},
 		{"retries at once", "RetryWaitsForItsDelay", withoutDelay(runner.Retry)},
 		{"snoozes for no time", "SnoozeWaitsForItsDelay", withoutDelay(runner.Snooze)},
 		{"accepts a success twice", "DuplicateSuccessIsLost", acceptsASuccessTwice},

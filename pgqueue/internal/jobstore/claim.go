@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/pgqueue/pgqueue/runner"
 )
 
@@ -15,7 +13,7 @@ import (
 func allClasses() []int16 { return []int16{1, 2, 3, 4} }
 
 // Claim leases up to request.Limit jobs that are due, in one statement. request.Kinds narrows the kinds of the
-// configuration; a kind that is not among those is not claimed.
+// configuration; a kind that is not among those is not claimed. A paused queue answers [runner.ErrPaused].
 func (q *Queue) Claim(ctx context.Context, request runner.ClaimRequest) ([]runner.Task[*Row], error) {
 	if request.Limit < 1 {
 		return nil, q.wrap("claim", errors.New("the limit must be at least 1"))
@@ -55,6 +53,9 @@ func (q *Queue) Claim(ctx context.Context, request runner.ClaimRequest) ([]runne
 	}
 	sortClaimed(found, classes)
 	q.marks.done(from, head, classes, found, request.Limit)
+	if head.paused && q.tx == nil { // in a transaction nobody waits for the end of the pause
+		return nil, runner.ErrPaused
+	}
 
 	tasks := make([]runner.Task[*Row], len(found))
 	for i, claimed := range found {
@@ -80,38 +81,4 @@ func (q *Queue) among(kinds []string) []string {
 		}
 	}
 	return ours
-}
-
-// NextDue tells when the next job of this queue's kinds is due, by reading. A paused queue has nothing scheduled. A job
-// that is due but locked, or that another worker takes first, makes the answer early.
-func (q *Queue) NextDue(ctx context.Context) (wait time.Duration, ok bool, err error) {
-	from := q.marks.begin(q.all, q.all, allClasses())
-	var now, due pgtype.Timestamptz
-	var took int64
-	err = q.do(ctx, func(s session) error {
-		rows, err := s.Query(ctx, q.sql.nextDue, q.statement(q.config.Name, from.runAt, from.id, q.config.Kinds)...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			if err := rows.Scan(&now, &due, &took); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
-	})
-	if err != nil {
-		return 0, false, q.wrap("look for due jobs", err)
-	}
-	switch {
-	case !due.Valid || due.InfinityModifier == pgtype.Infinity:
-		wait, ok = 0, false
-	case due.InfinityModifier == pgtype.NegativeInfinity:
-		wait, ok = 0, true
-	default:
-		wait, ok = due.Time.Sub(now.Time), true // Sub saturates
-	}
-	q.marks.probed(from, ok && wait <= 0, time.Duration(took)*time.Microsecond)
-	return wait, ok, nil
 }

@@ -1,4 +1,4 @@
--- Statements that take work: claim, and next_due for the idle. Times are the database's own; none comes from a worker.
+-- Statements that take work: claim, and probe for the idle. Times are the database's own; none comes from a worker.
 
 -- name: claim
 -- $1 queue  $2 limit  $3 lease in µs  $4 who claims  $5 kinds (NULL = any)  $6 priorities in the wanted order
@@ -48,22 +48,32 @@ FROM (SELECT coalesce((SELECT q.history FROM {schema}.queues q WHERE q.name = $1
              EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL) AS paused) s
      LEFT JOIN claimed c ON true;
 
--- name: next_due
--- $1 queue  $2 mark run_at[] for priorities 1..4  $3 mark id[]  $4 kinds (NULL = any)
--- When is the next job of these kinds due? It reads the first rows of each priority and no more: a million jobs of other
--- kinds, due or in the future, must not cost an idle worker a walk. Where none of those rows is ours the answer is a
--- guess on the early side, the last row that was read, but a second from now at the earliest, so that other people's
--- jobs never look as if they were ours and due. A paused queue has nothing due. Nothing is locked.
-SELECT now() AS db_now,
-       (SELECT min(CASE WHEN s.ours IS NOT NULL THEN s.ours
-                        WHEN s.seen = 100 THEN greatest(s.latest, now() + interval '1 second') END)
-        FROM unnest(ARRAY[1, 2, 3, 4]::smallint[], $2::timestamptz[], $3::bigint[]) AS p(priority, since, since_id)
-             CROSS JOIN LATERAL (
-                SELECT min(f.run_at) FILTER (WHERE $4::text[] IS NULL OR f.kind = ANY ($4::text[])) AS ours,
-                       max(f.run_at) AS latest, count(*) AS seen
-                FROM (SELECT r.run_at, r.kind FROM {schema}.jobs r
-                      WHERE r.queue = $1 AND r.priority = p.priority AND r.state = 'pending'
-                        AND (r.run_at, r.id) >= (p.since, p.since_id)
-                      ORDER BY r.run_at, r.id LIMIT 100) f) s
-        WHERE NOT EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL)) AS next_due,
-       (extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000)::bigint AS took_us;
+-- name: probe
+-- $1 queue[]  $2 mark run_at[] and $3 mark id[], four a queue: priorities 1..4  $4 kinds (NULL = any)
+-- When is the next job of these kinds due, in each of these queues? The one frequent statement that may name several queues: an
+-- idle process asks it once a poll for all that it serves. It reads the first rows of each priority and no more: a million
+-- jobs of other kinds, due or in the future, must not cost an idle worker a walk. Where none of those rows is ours the
+-- answer is a guess on the early side, the last row that was read, but a second from now at the earliest, so that other
+-- people's jobs never look as if they were ours and due. Nothing is locked.
+-- * took_us is what each queue cost by itself, because each rations its full scans by it. The three LATERAL steps depend on
+--   each other, so they run in this order; OFFSET 0 keeps the planner from merging them.
+SELECT u.ord, now() AS db_now, p.paused, p.next_due, (extract(epoch FROM e.at - b.at) * 1000000)::bigint AS took_us
+FROM unnest($1::text[]) WITH ORDINALITY AS u(queue, ord)
+     CROSS JOIN LATERAL (SELECT clock_timestamp() AS at, u.queue OFFSET 0) b
+     CROSS JOIN LATERAL (
+        SELECT EXISTS (SELECT FROM {schema}.queues q WHERE q.name = b.queue AND q.paused_at IS NOT NULL) AS paused,
+               (SELECT min(CASE WHEN s.ours IS NOT NULL THEN s.ours
+                                WHEN s.seen = 100 THEN greatest(s.latest, now() + interval '1 second') END)
+                FROM (SELECT c.priority, ($2::timestamptz[])[4 * (u.ord - 1) + c.priority] AS since,
+                             ($3::bigint[])[4 * (u.ord - 1) + c.priority] AS since_id
+                      FROM unnest(ARRAY[1, 2, 3, 4]::smallint[]) AS c(priority)) m
+                     CROSS JOIN LATERAL (
+                        SELECT min(f.run_at) FILTER (WHERE $4::text[] IS NULL OR f.kind = ANY ($4::text[])) AS ours,
+                               max(f.run_at) AS latest, count(*) AS seen
+                        FROM (SELECT r.run_at, r.kind FROM {schema}.jobs r
+                              WHERE r.queue = b.queue AND r.priority = m.priority AND r.state = 'pending'
+                                AND (r.run_at, r.id) >= (m.since, m.since_id)
+                              ORDER BY r.run_at, r.id LIMIT 100) f) s) AS next_due
+        OFFSET 0) p
+     CROSS JOIN LATERAL (SELECT clock_timestamp() AS at, p.next_due, p.paused OFFSET 0) e
+ORDER BY u.ord;

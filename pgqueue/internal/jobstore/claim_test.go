@@ -2,6 +2,7 @@ package jobstore_test
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,7 +67,7 @@ func TestClaimTakesNoMoreThanItsLimit(t *testing.T) {
 }
 
 // C22: statistics from an empty table and no time for new ones.
-func TestClaimPlan(t *testing.T) {
+func TestC22_ClaimPlan(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.exec(`ALTER TABLE %s.jobs SET (autovacuum_enabled = off)`)
@@ -81,7 +82,7 @@ func TestClaimPlan(t *testing.T) {
 }
 
 // C22: a pool that keeps prepared statements must not keep their plans.
-func TestNoPlanIsKept(t *testing.T) {
+func TestC22_NoPlanIsKept(t *testing.T) {
 	t.Parallel()
 	f := open(t, mode(pgx.QueryExecModeCacheStatement), func(pool *pgxpool.Config, _ *jobstore.QueueConfig) { pool.MaxConns = 1 })
 	for range 12 {
@@ -226,23 +227,22 @@ func TestPause(t *testing.T) {
 	f.claim(1)
 	f.queue.OnlyMarks()
 	f.exec(`INSERT INTO %s.jobs (queue, kind) VALUES ($1, 'k')`, queueName)
-	pause := func(paused bool) {
-		if err := f.store.SetQueue(f.ctx, f.pool, queueName, jobstore.QueueSettings{Paused: &paused, Reason: "why"}); err != nil {
-			t.Fatal(err)
-		}
+	if err := f.store.Pause(f.ctx, f.pool, queueName, "why"); err != nil {
+		t.Fatal(err)
 	}
-	pause(true)
 	f.exec(`SELECT FROM %s.jobs, pg_sleep(1.2)`) // longer than the margin
-	if got := len(f.claim(1)); got != 0 {
-		t.Fatal("a paused queue was claimed from")
+	if tasks, err := f.queue.Claim(f.ctx, runner.ClaimRequest{Limit: 1, Lease: time.Minute}); len(tasks) > 0 || !errors.Is(err, runner.ErrPaused) {
+		t.Fatalf("a claim of a paused queue: %v, %v", tasks, err)
 	}
-	if wait, ok, err := f.queue.NextDue(f.ctx); err != nil || ok {
+	if wait, ok, err := f.queue.NextDue(f.ctx); !errors.Is(err, runner.ErrPaused) || ok {
 		t.Fatalf("NextDue = %v, %v, %v of a paused queue", wait, ok, err)
 	}
 	if got := query1[string](f, `SELECT paused_reason FROM %s.queues WHERE name = $1`, queueName); got != "why" {
 		t.Fatalf("reason %q", got)
 	}
-	pause(false)
+	if err := f.store.Resume(f.ctx, f.pool, queueName); err != nil {
+		t.Fatal(err)
+	}
 	if got := len(f.claim(1)); got != 1 {
 		t.Fatal("the job was not found after the pause")
 	}

@@ -54,7 +54,7 @@ func conform(t *testing.T, history string, options ...option) {
 // harness gives the suite a queue that keeps this history.
 func harness(tb testing.TB, f *fixture, history string) queuetest.Harness[*jobstore.Row, json.RawMessage] {
 	if history != "full" {
-		if err := f.store.SetQueue(f.ctx, f.pool, queueName, jobstore.QueueSettings{History: &history}); err != nil {
+		if err := f.store.SetHistory(f.ctx, f.pool, queueName, history); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -107,7 +107,7 @@ func harness(tb testing.TB, f *fixture, history string) queuetest.Harness[*jobst
 			f.exec(`INSERT INTO %s.jobs (id, queue, kind, tags) VALUES ($1, $2, $3, '{NULL}')`, draw(name), queueName, queuetest.KindA)
 		},
 		RequestCancel: func(name string) {
-			if got := must(f.store.Cancel(f.ctx, f.pool, queueName, id(name)))(tb); got != jobstore.CancelRequested {
+			if got := must(f.store.Cancel(f.ctx, f.pool, id(name)))(tb); got != jobstore.CancelRequested {
 				tb.Fatalf("Cancel said %q", got)
 			}
 		},

@@ -62,13 +62,8 @@ func (p *producerStatements) load(schema string, found statements) error {
 			return err
 		}
 	}
-	sequence := pgx.Identifier{schema, "jobs_id_seq"}.Sanitize()
-	literal := "'" + strings.ReplaceAll(sequence, "'", "''") + "'"
-	if strings.Contains(literal, `\`) {
-		// E'' reads the same whatever standard_conforming_strings says.
-		literal = "E" + strings.ReplaceAll(literal, `\`, `\\`)
-	}
-	p.enqueue = strings.ReplaceAll(p.enqueue, "{sequence}", literal)
+	sequence := quoteLiteral(pgx.Identifier{schema, "jobs_id_seq"}.Sanitize())
+	p.enqueue = strings.ReplaceAll(p.enqueue, "{sequence}", sequence)
 	return nil
 }
 

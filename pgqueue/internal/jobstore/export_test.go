@@ -7,6 +7,15 @@ import (
 // ClaimSQL is the claim statement, for EXPLAIN.
 func (s *Store) ClaimSQL() string { return s.sql.claim }
 
+// SQL is a statement by its name in the files, for EXPLAIN.
+func (s *Store) SQL(name string) string {
+	found, err := loadStatements(s.schema)
+	if err != nil {
+		return err.Error() // no SQL: the statement that it is put into fails, and says so
+	}
+	return found[name]
+}
+
 // OnlyMarks makes the full scans so far look so dear that claims start at their marks from now on.
 func (q *Queue) OnlyMarks() {
 	q.marks.mu.Lock()
@@ -42,3 +51,10 @@ func (q *Queue) ReapFrom() string {
 
 // AlwaysFull makes every claim a full scan, however slow the machine is.
 func (q *Queue) AlwaysFull() { q.marks.cheap = time.Hour }
+
+// LastFullCost is what the latest full scan of all kinds cost.
+func (q *Queue) LastFullCost() time.Duration {
+	q.marks.mu.Lock()
+	defer q.marks.mu.Unlock()
+	return q.marks.sets[q.all].fullCost[1]
+}

@@ -14,7 +14,7 @@ import (
 )
 
 // C39: each lapse is counted by one reaper. C36: the boundary of the budget is death, not another run.
-func TestReapersDoNotCountTwice(t *testing.T) {
+func TestC39_ReapersDoNotCountTwice(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.insert(500)
@@ -62,7 +62,7 @@ func TestReapersDoNotCountTwice(t *testing.T) {
 }
 
 // C41: living leases in front do not fill the page.
-func TestReaperSeesPastTheLiving(t *testing.T) {
+func TestC41_ReaperSeesPastTheLiving(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.insert(160)
@@ -208,7 +208,7 @@ func TestRenewalsAreHot(t *testing.T) {
 }
 
 // C45: a lease that is written after a wait for the table is a whole lease.
-func TestLeaseIsNotBornOld(t *testing.T) {
+func TestC45_LeaseIsNotBornOld(t *testing.T) {
 	t.Parallel()
 	f := open(t, mode(pgx.QueryExecModeExec)) // one message: the wait is the statement's own
 	row := f.claim1()

@@ -32,6 +32,7 @@ type item struct {
 	verdict  runner.Decision
 	result   *string
 	delay    time.Duration
+	bound    int // of the runner; 0: none
 	failure  *runner.Failure
 	outcome  runner.Outcome // 0 = not known yet
 	rejected bool
@@ -101,7 +102,8 @@ func (q *Queue) item(position int, verdict *runner.Verdict[json.RawMessage]) (*i
 	if row.Queue != q.config.Name {
 		return nil, fmt.Errorf("verdict %d: %s belongs to queue %q", position, row, row.Queue)
 	}
-	next := &item{position: position, row: row, verdict: verdict.Decision, delay: max(verdict.Delay, 0)}
+	next := &item{position: position, row: row, verdict: verdict.Decision, delay: max(verdict.Delay, 0),
+		bound: verdict.MaxAttempts}
 	switch verdict.Decision {
 	case runner.Succeed:
 		if verdict.Result != nil && len(*verdict.Result) > 0 && row.History != historyOff {
@@ -138,6 +140,7 @@ func (i *item) reject(why string) bool {
 		code = CodeResultRejected
 	}
 	*i = item{position: i.position, row: i.row, verdict: runner.Retry, delay: max(i.delay, rejectedDelay),
+		bound:   i.bound,
 		failure: &runner.Failure{Code: code, Message: why}, rejected: true}
 	return true
 }

@@ -113,26 +113,27 @@ func TestCancelAndRetry(t *testing.T) {
 	f := open(t)
 	cancel := func(id int64, want string) {
 		t.Helper()
-		if got := must(f.store.Cancel(f.ctx, f.pool, queueName, id))(t); got != want {
+		if got := must(f.store.Cancel(f.ctx, f.pool, id))(t); got != want {
 			t.Fatalf("Cancel said %q, want %q", got, want)
 		}
 	}
 	retry := func(id int64, want string) {
 		t.Helper()
-		if got := must(f.store.Retry(f.ctx, f.pool, queueName, id))(t); got != want {
-			t.Fatalf("Retry said %q, want %q", got, want)
+		got, other, err := f.store.Retry(f.ctx, f.pool, id)
+		if err != nil || got != want || (other != 0) != (want == jobstore.KeyTaken) {
+			t.Fatalf("Retry said %q, %d, %v, want %q", got, other, err, want)
 		}
 	}
 	pending := f.insert(1)[0]
 	cancel(pending, jobstore.CancelledNow)
-	cancel(pending, "")
+	cancel(pending, jobstore.NotFound)
 	row := f.claim1()
 	cancel(row.ID, jobstore.CancelRequested)
 	if got := must(f.queue.Renew(f.ctx, []runner.Token{row}, time.Minute))(t); got[0] != runner.CancelRequested {
 		t.Fatalf("Renew said %v", got)
 	}
 	f.report([]verdict{fail(row, runner.Retry)}, runner.Cancelled)
-	retry(row.ID, "") // cancelled jobs are not for retry
+	retry(row.ID, jobstore.NotFound) // cancelled jobs are not for retry
 
 	row = f.claim1()
 	f.exec(`UPDATE %s.jobs SET key = 'k1'`)

@@ -2,6 +2,9 @@ package jobstore
 
 import (
 	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Store holds the statements of one schema. It has no pool and no state: what runs a statement is passed to it. It is
@@ -20,7 +23,7 @@ func New(schema, channel string) (*Store, error) {
 		return nil, fmt.Errorf("jobstore: %w", err)
 	}
 	store := &Store{schema: schema, channel: channel}
-	if err := store.sql.load(found); err != nil {
+	if err := store.sql.load(schema, found); err != nil {
 		return nil, fmt.Errorf("jobstore: %w", err)
 	}
 	if err := store.produce.load(schema, found); err != nil {
@@ -41,18 +44,27 @@ type consumerStatements struct {
 	reap            string
 	reapFrom        string
 	revive          string
-	nextDue         string
+	probe           string
 	settle          string
+	makePartition   string
 	cancel          string
 	retry           string
-	setQueue        string
+	setHistory      string
+	setMaxAttempts  string
+	pause           string
+	resume          string
+	read            string
+	stats           string
+	queues          string
+	byIndex         string
 	ensureHistory   string
 	dropHistory     string
+	withoutHistory  string
 	expireAttention string
 }
 
-// load looks every statement up by name.
-func (c *consumerStatements) load(found statements) error {
+// load looks every statement up by name and puts in the literal with which the names of partitions begin.
+func (c *consumerStatements) load(schema string, found statements) error {
 	for name, text := range map[string]*string{
 		"claim":            &c.claim,
 		"complete":         &c.complete,
@@ -64,13 +76,22 @@ func (c *consumerStatements) load(found statements) error {
 		"reap":             &c.reap,
 		"reap_from":        &c.reapFrom,
 		"revive":           &c.revive,
-		"next_due":         &c.nextDue,
+		"probe":            &c.probe,
 		"settle":           &c.settle,
+		"make_partition":   &c.makePartition,
 		"cancel":           &c.cancel,
 		"retry":            &c.retry,
-		"set_queue":        &c.setQueue,
+		"set_history":      &c.setHistory,
+		"set_max_attempts": &c.setMaxAttempts,
+		"pause":            &c.pause,
+		"resume":           &c.resume,
+		"read":             &c.read,
+		"stats":            &c.stats,
+		"queues":           &c.queues,
+		"by_index":         &c.byIndex,
 		"ensure_history":   &c.ensureHistory,
 		"drop_history":     &c.dropHistory,
+		"without_history":  &c.withoutHistory,
 		"expire_attention": &c.expireAttention,
 	} {
 		var err error
@@ -78,5 +99,16 @@ func (c *consumerStatements) load(found statements) error {
 			return err
 		}
 	}
+	c.settle = strings.ReplaceAll(c.settle, "{history_day}", quoteLiteral(pgx.Identifier{schema}.Sanitize()+".history_"))
 	return nil
+}
+
+// quoteLiteral writes a string literal that means the same whether standard_conforming_strings is on or off. A schema's name
+// may hold both kinds of quotes.
+func quoteLiteral(text string) string {
+	literal := "'" + strings.ReplaceAll(text, "'", "''") + "'"
+	if strings.Contains(literal, `\`) {
+		literal = "E" + strings.ReplaceAll(literal, `\`, `\\`)
+	}
+	return literal
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -140,7 +141,7 @@ func (q *Queue) finish(ctx context.Context, items []*item) error {
 	ids, attempts := fences(items)
 	n := len(items)
 	verdicts, histories := make([]string, n), make([]string, n)
-	delays := make([]*int64, n)
+	delays, bounds := make([]*int64, n), make([]*int32, n)
 	codes, messages, results := make([]*string, n), make([]*string, n), make([]*string, n)
 	for i, item := range items {
 		verdicts[i], results[i], histories[i] = word(item.verdict), item.result, item.row.history()
@@ -151,12 +152,16 @@ func (q *Queue) finish(ctx context.Context, items []*item) error {
 			}
 			delays[i] = &delay
 		}
+		if item.bound > 0 {
+			bound := int32(min(item.bound, math.MaxInt32))
+			bounds[i] = &bound
+		}
 		if item.failure != nil {
 			code, message := safe(item.failure.Code), safe(item.failure.Message)
 			codes[i], messages[i] = &code, &message
 		}
 	}
-	args := []any{q.config.Name, ids, attempts, verdicts, delays, codes, messages, results, histories}
+	args := []any{q.config.Name, ids, attempts, verdicts, delays, codes, messages, results, histories, bounds}
 
 	var found map[fence]runner.Outcome
 	var back []putBack

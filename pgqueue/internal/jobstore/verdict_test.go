@@ -104,7 +104,7 @@ func TestMissingPartitionIsMade(t *testing.T) {
 	}
 	row := f.claim1()
 	drop()
-	must(f.store.Cancel(f.ctx, f.pool, queueName, row.ID))(t)
+	must(f.store.Cancel(f.ctx, f.pool, row.ID))(t)
 	f.expire()
 	if got := must(f.queue.Recover(f.ctx, 10))(t); got.Cancelled != 1 {
 		t.Fatalf("Recover said %+v", got)
@@ -163,7 +163,7 @@ func TestHistorySettings(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	for history, want := range map[string]string{"full": "111", "slim": "001", "off": "xx1"} {
-		if err := f.store.SetQueue(f.ctx, f.pool, queueName, jobstore.QueueSettings{History: &history}); err != nil {
+		if err := f.store.SetHistory(f.ctx, f.pool, queueName, history); err != nil {
 			t.Fatal(err)
 		}
 		plain, result, failed, tx := f.claim1(), f.claim1(), f.claim1(), f.claim1()

@@ -1,0 +1,173 @@
+package pgqueue_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pgqueue/pgqueue/pgqueue"
+	"github.com/pgqueue/pgqueue/pgqueuetest"
+)
+
+// documentedRoles runs the SQL of docs/roles.md as it stands and returns a pool for a login role of it. Roles belong to a
+// whole server, so this is one of the test's own.
+func documentedRoles(t *testing.T) (*pgqueuetest.DB, func(role string) *pgxpool.Pool) {
+	t.Helper()
+	db := pgqueuetest.NewServer(t).DB(t)
+	text, err := os.ReadFile("../docs/roles.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(text), "```sql\n")[1:]
+	if len(blocks) != 2 {
+		t.Fatalf("docs/roles.md has %d blocks of SQL, want 2", len(blocks))
+	}
+	for _, block := range blocks {
+		sql, _, _ := strings.Cut(block, "```")
+		exec(t, db.Pool, sql)
+	}
+	return db, func(role string) *pgxpool.Pool {
+		return poolLike(t, db.Pool, func(config *pgxpool.Config) { config.ConnConfig.User = role })
+	}
+}
+
+// requireForbidden checks that a role may not do something.
+func requireForbidden(t *testing.T, pool *pgxpool.Pool, sql string) {
+	t.Helper()
+	if _, err := pool.Exec(testContext(t), sql); !isCode(err, "42501") {
+		t.Errorf("%s: %v, want it forbidden", sql, err)
+	}
+}
+
+// A worker that owns nothing does all of its work: claims, every verdict, the reaper, partitions ahead, retention.
+func TestAWorkerWithoutOwnerRights(t *testing.T) {
+	t.Parallel()
+	db, as := documentedRoles(t)
+	app := as("app")
+	client := quietClient(t, app)
+	for _, sql := range []string{
+		`CREATE TABLE pgqueue.mine (id int)`, `DROP TABLE pgqueue.history_attention`, `TRUNCATE pgqueue.jobs`, `DELETE FROM pgqueue.history_attention`,
+		`INSERT INTO pgqueue.queues (name) VALUES ('q')`, `SELECT pgqueue.retry(1)`, `SELECT pgqueue.pause('q')`, `ALTER TABLE pgqueue.jobs ADD COLUMN mine int`,
+	} {
+		requireForbidden(t, app, sql)
+	}
+
+	// Upkeep has something to do: no partition ahead, one that has expired, and an old dead job.
+	exec(t, db.Pool, `DO $$ DECLARE d date := (now() AT TIME ZONE 'UTC')::date; BEGIN
+		FOR i IN 0 .. 14 LOOP EXECUTE format('DROP TABLE pgqueue.history_%s', to_char(d + i, 'YYYYMMDD')); END LOOP;
+		EXECUTE 'CREATE TABLE pgqueue.history_20200101 PARTITION OF pgqueue.history FOR VALUES FROM (''2020-01-01'') TO (''2020-01-02'')';
+	END $$`)
+	exec(t, db.Pool, `INSERT INTO pgqueue.history (id, run_at, created_at, finished_at, day, attempt, generation, error_count, priority, failures,
+		max_attempts, queue, kind, state, payload, metadata, tags)
+		VALUES (900, now(), now(), now() - interval '91 days', 'infinity', 1, 1, 1, 1, 1, 1, 'q', 'k', 'dead', '{}', '{}', '{}'),
+		       (901, now(), now(), now() - interval '89 days', 'infinity', 1, 1, 1, 1, 1, 1, 'q', 'k', 'dead', '{}', '{}', '{}')`)
+
+	mux := pgqueue.NewMux()
+	pgqueue.Handle(mux, func(_ context.Context, job *pgqueue.Job[task]) error {
+		switch {
+		case job.Args.Do == "dead", job.Args.Do == "retried" && job.Attempt == 1:
+			return pgqueue.RetryAfter(time.Millisecond, errors.New("no"))
+		case job.Args.Do == "failed":
+			return pgqueue.Permanent(errors.New("no"))
+		case job.Args.Do == "cancelled":
+			return pgqueue.Cancel(nil)
+		}
+		return nil
+	})
+	pgqueue.HandleTx(mux, func(ctx context.Context, tx pgx.Tx, _ *pgqueue.Job[other]) error {
+		_, err := client.Enqueue(ctx, tx, task{}, pgqueue.WithKey("by a handler"))
+		return err
+	})
+	ids := map[string]int64{}
+	for do, want := range map[string]string{"": "succeeded", "retried": "succeeded", "stale": "succeeded", "failed": "failed", "dead": "dead", "cancelled": "cancelled"} {
+		ids[want+do] = enqueue(t, client, app, task{Do: do}, pgqueue.WithMaxAttempts(2)).ID
+	}
+	ids["succeeded in a transaction"] = enqueue(t, client, app, other{}).ID
+	abandon(t, db.Pool, ids["succeededstale"])
+	failed := make(chan error, 100)
+	worker := startWorker(t, client, mux, pgqueue.WorkerConfig{
+		Queues: pgqueue.Queues{"default": {}}, ReapInterval: 100 * time.Millisecond,
+		Observer: &hooks{failed: func(_, operation string, err error) { failed <- errors.Join(errors.New(operation), err) }},
+	})
+	for name, id := range ids {
+		want := name
+		for _, state := range []string{"succeeded", "failed", "dead", "cancelled"} {
+			if strings.HasPrefix(name, state) {
+				want = state
+			}
+		}
+		awaitState(t, db.Pool, id, want)
+	}
+	eventually(t, "partitions are made ahead", func() bool {
+		return one[bool](t, db.Pool, `SELECT to_regclass('pgqueue.history_' || to_char((now() AT TIME ZONE 'UTC')::date + 14, 'YYYYMMDD')) IS NOT NULL`)
+	})
+	eventually(t, "the expired partition and the expired dead job are gone", func() bool {
+		return one[bool](t, db.Pool, `SELECT to_regclass('pgqueue.history_20200101') IS NULL AND NOT EXISTS (SELECT FROM pgqueue.history WHERE id = 900)`)
+	})
+	if n := one[int](t, db.Pool, `SELECT count(*) FROM pgqueue.history WHERE id = 901`); n != 1 {
+		t.Error("a dead job was deleted before its time")
+	}
+	if err := worker.end(t); err != nil {
+		t.Fatal(err)
+	}
+	close(failed)
+	for err := range failed {
+		t.Errorf("the reaper: %v", err)
+	}
+}
+
+// The other roles can do what the page says, and no more.
+func TestDocumentedRoles(t *testing.T) {
+	t.Parallel()
+	db, as := documentedRoles(t)
+	shop, onCall := as("shop"), as("on_call")
+	producer, operator := quietClient(t, shop), quietClient(t, onCall)
+
+	first := enqueue(t, producer, shop, task{N: 1}, pgqueue.WithKey("K"))
+	requireOutcome(t, enqueue(t, producer, shop, task{N: 2}, pgqueue.WithKey("K")), pgqueue.Replaced)
+	if _, err := producer.EnqueueMany(testContext(t), shop, []pgqueue.NewJob{{Args: task{N: 3}}, {Args: task{N: 4}}}); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, shop, `SELECT pgqueue.enqueue('task', '{"n": 5}')`)
+	for _, sql := range []string{`DELETE FROM pgqueue.jobs`, `SELECT FROM pgqueue.history`, `SELECT pgqueue.cancel(1)`, `SELECT pgqueue.ensure_history()`} {
+		requireForbidden(t, shop, sql)
+	}
+
+	if err := operator.PauseQueue(testContext(t), onCall, "default", "maintenance"); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := operator.SetMaxAttempts(testContext(t), onCall, first.ID, 7); err != nil || state != pgqueue.JobPending {
+		t.Fatalf("set max attempts: %s, %v", state, err)
+	}
+	exec(t, db.Pool, `DO $$ BEGIN EXECUTE format('DROP TABLE pgqueue.history_%s', to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')); END $$`)
+	if state, err := operator.Cancel(testContext(t), onCall, first.ID); err != nil || state != pgqueue.JobCancelled {
+		t.Fatalf("cancel: %s, %v", state, err)
+	}
+	if err := operator.ResumeQueue(testContext(t), onCall, "default"); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db.Pool, `INSERT INTO pgqueue.history (id, run_at, created_at, finished_at, day, attempt, generation, error_count, priority, failures,
+		max_attempts, queue, kind, state, payload, metadata, tags)
+		VALUES (900, now(), now(), now(), 'infinity', 1, 1, 1, 1, 1, 1, 'default', 'task', 'dead', '{}', '{}', '{}')`)
+	if err := operator.Retry(testContext(t), onCall, 900); err != nil {
+		t.Fatal(err)
+	}
+	if s := get(t, operator, onCall, first.ID); s.State != pgqueue.JobCancelled || s.MaxAttempts != 7 {
+		t.Errorf("the cancelled job: %+v", s)
+	}
+	stats, err := operator.Stats(testContext(t))
+	if err != nil || len(stats) != 1 || stats[0].Ready[0].N != 4 {
+		t.Errorf("stats: %+v, %v", stats, err)
+	}
+	for _, sql := range []string{
+		`DELETE FROM pgqueue.jobs`, `UPDATE pgqueue.jobs SET priority = 1`, `INSERT INTO pgqueue.queues (name) VALUES ('q')`, `SELECT pgqueue.ensure_history()`,
+	} {
+		requireForbidden(t, onCall, sql)
+	}
+}

@@ -1,0 +1,9 @@
+package pgqueuetest_test
+
+import "testing"
+
+// The example has no output to compare, so it is run here.
+func TestTheStoryOfTheExampleIsTrue(t *testing.T) {
+	t.Parallel()
+	testSignUp(t)
+}

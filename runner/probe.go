@@ -1,0 +1,71 @@
+package runner
+
+import "time"
+
+// outsidePolls is how many polls may pass without a probe from outside before a runner asks by itself.
+const outsidePolls = 3
+
+// Probe is what the store says about one queue to somebody who asked for several at once.
+type Probe struct {
+	// Paused says that the queue is paused for everybody, as with [ErrPaused].
+	Paused bool
+	// Scheduled says that there are tasks for this runner, and Wait how long from now the first of them is due; zero or
+	// less means now.
+	Scheduled bool
+	Wait      time.Duration
+}
+
+// Probed passes on the answer of a probe that was made outside; see [Config].ProbedOutside. It never blocks, and may be
+// called by any goroutine at any time. A runner that does not run forgets it.
+func (r *Runner[P, R]) Probed(p Probe) {
+	r.mu.Lock()
+	s, running := r.run, r.state == Running
+	r.mu.Unlock()
+	if running && !s.drain {
+		s.probed(p)
+	}
+}
+
+func (s *session[P, R]) probed(p Probe) {
+	now := time.Now()
+	s.mu.Lock()
+	if s.stopping {
+		s.mu.Unlock()
+		return
+	}
+	idle := s.kinds.quiet()
+	if !s.due || p.Paused { // a task that is due soon keeps its time
+		s.setPoll(now)
+	}
+	if p.Paused {
+		s.pauseQueue(now)
+	} else {
+		if !s.queuePaused.IsZero() {
+			s.queuePaused = time.Time{}
+			s.kinds.look() // a probe may guess on the early side, but a pause may have hidden anything
+		}
+		s.nextDue(now, p.Wait, p.Scheduled, true)
+	}
+	s.mu.Unlock()
+	poke(s.loopWake) // there may be something to claim, or it has to wake earlier
+	if idle {
+		s.woken(plan{wake: WakePoll})
+	}
+}
+
+// pauseQueue takes note that the queue is paused for everybody: what has not started is released, and nothing is claimed
+// until a hint, a poll or a probe says to look. The lock is held.
+func (s *session[P, R]) pauseQueue(now time.Time) {
+	if s.queuePaused.IsZero() {
+		s.queuePaused = now
+		s.cfg.Logger.Info("runner: the queue is paused", "released", s.buffer.length)
+	}
+	s.release(s.buffer.remove(func(*entry[P, R]) bool { return true }))
+	for _, k := range s.kinds.all {
+		k.more = false
+	}
+	s.probe = false
+	if s.poll.IsZero() {
+		s.setPoll(now)
+	}
+}
