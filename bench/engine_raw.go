@@ -158,9 +158,9 @@ func (s *rawSystem) claim(ctx context.Context, mark pgtype.Timestamptz, markID i
 
 // Columns of the claim's answer.
 const (
-	rawID      = 3
-	rawAttempt = 4
-	rawRunAt   = 7
+	rawID      = 0
+	rawAttempt = 1
+	rawRunAt   = 4
 )
 
 // fromMicros is a binary timestamptz: microseconds since 2000.

@@ -15,13 +15,13 @@ WITH claimed AS (
                 ORDER BY r.run_at, r.id LIMIT $2 FOR UPDATE SKIP LOCKED) c
         ORDER BY p.ord LIMIT $2))
       AND NOT EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL)
-    RETURNING j.id, j.kind, j.priority, j.run_at, j.attempt, j.failures, j.max_attempts, j.generation, j.key, j.revision,
-              j.created_at, j.claimed_at, j.payload, j.metadata, j.tags
+    RETURNING j.id, j.attempt, j.kind, j.priority, j.run_at, j.failures, j.max_attempts, j.generation, j.key, j.revision,
+              j.created_at, j.payload::text AS payload, nullif(j.metadata, '{}')::text AS metadata, nullif(j.tags, '{}') AS tags,
+              (SELECT clock_timestamp()) AS found_at
 )
-SELECT now() AS db_now, s.history, s.paused,
-       c.id, c.attempt, c.kind, c.priority, c.run_at, c.failures, c.max_attempts, c.generation, c.key, c.revision,
-       c.created_at, c.claimed_at, c.payload::text, c.metadata::text, c.tags,
-       (extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000)::bigint AS took_us
+SELECT c.id, c.attempt, c.kind, c.priority, c.run_at, c.failures, c.max_attempts, c.generation, c.key, c.revision,
+       c.created_at, c.payload, c.metadata, c.tags,
+       coalesce(c.found_at, clock_timestamp()) AS found_at, statement_timestamp() AS claimed_at, now() AS db_now, s.history, s.paused
 FROM (SELECT coalesce((SELECT q.history FROM {schema}.queues q WHERE q.name = $1), 'full') AS history,
              EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL) AS paused) s
      LEFT JOIN claimed c ON true;

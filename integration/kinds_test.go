@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"log"
 	"os"
 	"time"
 
@@ -33,6 +34,10 @@ type (
 	exitJob struct {
 		Code int
 	}
+	// bombJob ends its process at once, by os.Exit(3) or log.Fatal, on its first attempt. Later ones succeed.
+	bombJob struct {
+		Fatal bool
+	}
 )
 
 func (sleepJob) Kind() string  { return "sleep" }
@@ -40,6 +45,7 @@ func (holdJob) Kind() string   { return "hold" }
 func (effectJob) Kind() string { return "effect" }
 func (killJob) Kind() string   { return "kill-self" }
 func (exitJob) Kind() string   { return "exit" }
+func (bombJob) Kind() string   { return "bomb" }
 
 // kinds are the handlers of the worker program.
 type kinds struct {
@@ -65,6 +71,8 @@ func (k *kinds) mux(names []string) (*pgqueue.Mux, error) {
 			pgqueue.Handle(mux, k.kill)
 		case exitJob{}.Kind():
 			pgqueue.Handle(mux, k.exit)
+		case bombJob{}.Kind():
+			pgqueue.Handle(mux, k.bomb)
 		default:
 			return nil, fmt.Errorf("there is no kind %q", name)
 		}
@@ -133,5 +141,16 @@ func (k *kinds) kill(context.Context, *pgqueue.Job[killJob]) error {
 func (k *kinds) exit(_ context.Context, job *pgqueue.Job[exitJob]) error {
 	<-k.goOn
 	os.Exit(job.Args.Code)
+	return nil
+}
+
+func (k *kinds) bomb(_ context.Context, job *pgqueue.Job[bombJob]) error {
+	switch {
+	case job.Attempt > 1:
+		return nil
+	case job.Args.Fatal:
+		log.Fatal("this handler gives up") // exit code 1
+	}
+	os.Exit(3)
 	return nil
 }

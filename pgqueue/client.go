@@ -29,6 +29,9 @@ type Client struct {
 // schema is there shows at first use. What is wrong with an option, or a nil pool, is a [*ValidationError].
 //
 // The pool is used for what the client does by itself (trailing hints, workers); an enqueue runs on what it is given.
+//
+// Every mode of pgx works (default_query_exec_mode). Behind a pooler in transaction mode use exec, simple_protocol or
+// cache_describe: nothing depends on a session then, except for the listener, see [WorkerConfig].ListenerConn.
 func NewClient(pool *pgxpool.Pool, options ...ClientOption) (*Client, error) {
 	if pool == nil {
 		return nil, fmt.Errorf("new client: %w", invalid("pool", "must not be nil"))

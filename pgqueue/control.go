@@ -35,7 +35,7 @@ func (e *KeyTakenError) Error() string {
 // that nobody has used yet may be paused, and one that is paused already gets the new reason, which is for people: at
 // most 1,024 bytes, or empty.
 //
-// It takes effect when q commits. A handler that finds a dependency down returns [Pause] instead. The same from SQL:
+// It takes effect when q commits, and always sends a NOTIFY, so q cannot be a transaction that PREPARE TRANSACTION ends. A handler that finds a dependency down returns [Pause] instead. The same from SQL:
 // SELECT pgqueue.pause('mail', 'the provider is down').
 func (c *Client) PauseQueue(ctx context.Context, q Querier, queue, reason string) error {
 	if err := checkControl(q, queue); err != nil {

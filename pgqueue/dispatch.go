@@ -12,6 +12,7 @@ import (
 type dispatcher struct {
 	store     *jobstore.Store
 	pool      beginner
+	open      transactionSlots // nil: no bound
 	handlers  map[string]Handler
 	maxResult int // bytes
 }
@@ -32,10 +33,13 @@ func (d *dispatcher) Handle(ctx context.Context, task *runner.Task[*jobstore.Row
 
 // job is what handlers and middleware see of a row.
 func (d *dispatcher) job(ctx context.Context, row *jobstore.Row) *AnyJob {
-	return &AnyJob{
-		JobInfo: infoOf(row),
-		Args:    row.Payload,
-		ctx:     ctx,
-		attempt: &attempt{store: d.store, pool: d.pool, row: row, maxResult: d.maxResult},
+	delivered := &struct { // in one piece of memory
+		job     AnyJob
+		attempt attempt
+	}{
+		job:     AnyJob{JobInfo: infoOf(row), Args: row.Payload, ctx: ctx},
+		attempt: attempt{store: d.store, pool: d.pool, open: d.open, row: row, maxResult: d.maxResult},
 	}
+	delivered.job.attempt = &delivered.attempt
+	return &delivered.job
 }

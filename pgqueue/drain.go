@@ -26,7 +26,8 @@ type DrainResult struct {
 // too, in further rounds, as far as they are due. A queue that a handler pauses is left as it is, without an error. It listens to nothing and needs no session state, so it works through
 // a transaction pooler.
 //
-// When ctx ends it stops like [Worker.Run] and returns ctx's error with the counts so far. Several drains, and drains
+// Where returning stale leases or the upkeep of partitions fails, what is due is worked all the same, and the error comes
+// at the end. When ctx ends it stops like [Worker.Run] and returns ctx's error with the counts so far. Several drains, and drains
 // beside workers, share the work.
 func (c *Client) Drain(ctx context.Context, mux *Mux, config WorkerConfig) (DrainResult, error) {
 	config.DisableListener = true
@@ -41,16 +42,18 @@ func (c *Client) Drain(ctx context.Context, mux *Mux, config WorkerConfig) (Drai
 		return DrainResult{}, fmt.Errorf("drain: %w", err)
 	}
 	result := DrainResult{Queues: make(map[string]runner.Outcomes, len(w.runners))}
-	if result.Recovered, err = w.reaps.Once(ctx); err != nil {
-		return result, fmt.Errorf("drain: return stale leases: %w", err)
+	recovered, upkeep := w.reaps.Once(ctx)
+	result.Recovered = recovered
+	if upkeep != nil {
+		upkeep = fmt.Errorf("drain: return stale leases: %w", upkeep)
 	}
 	for {
 		worked, err := w.drainRound(ctx, &result)
 		if err != nil {
-			return result, fmt.Errorf("drain: %w", err)
+			return result, errors.Join(fmt.Errorf("drain: %w", err), upkeep)
 		}
 		if worked == 0 {
-			return result, nil
+			return result, upkeep
 		}
 	}
 }

@@ -115,29 +115,6 @@ func TestC09_InvalidUTF8(t *testing.T) {
 	}
 }
 
-func TestC10_LongIntegers(t *testing.T) {
-	t.Parallel()
-	db := pgqueuetest.New(t)
-	client := newClient(t, db.Pool)
-	const want = `{"n": 12345678901234567890, "id": 9007199254740993}`
-	for _, args := range []pgqueue.Args{
-		rawJob(`{"id":9007199254740993,"n":12345678901234567890}`),
-		nestedNumber{ID: 9007199254740993, N: 12345678901234567890},
-	} {
-		id := enqueue(t, client, db.Pool, args).ID
-		if got := one[string](t, db.Pool, "SELECT payload::text FROM pgqueue.jobs WHERE id = $1", id); got != want {
-			t.Fatalf("stored %s, want %s", got, want)
-		}
-	}
-}
-
-type nestedNumber struct {
-	ID int64  `json:"id"`
-	N  uint64 `json:"n"`
-}
-
-func (nestedNumber) Kind() string { return "number" }
-
 // pointerKind has its Kind on the pointer.
 type pointerKind struct {
 	N int `json:"n"`

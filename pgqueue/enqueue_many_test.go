@@ -2,8 +2,10 @@ package pgqueue_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/pgqueue/pgqueue/pgqueue"
 	"github.com/pgqueue/pgqueue/pgqueuetest"
+	"github.com/pgqueue/pgqueue/runner"
 )
 
 func withKey(key string) []pgqueue.EnqueueOption {
@@ -59,6 +62,75 @@ func TestC05_OverlappingBatches(t *testing.T) {
 	group.Wait()
 }
 
+// Nor do they with workers that settle the same rows in batches, and a reaper that comes by.
+func TestC05_OverlappingBatchesBesideWorkers(t *testing.T) {
+	t.Parallel()
+	db := pgqueuetest.New(t)
+	noted := &refusals{}
+	pool := poolLike(t, db.Pool, func(c *pgxpool.Config) { c.MaxConns, c.ConnConfig.Tracer = 20, noted })
+	client := quietClient(t, pool)
+	mux := pgqueue.NewMux()
+	mux.HandleFunc("kind0", func(_ context.Context, job *pgqueue.AnyJob) error {
+		if job.Attempt%2 == 1 {
+			return errors.New("once more")
+		}
+		return nil
+	})
+	pgqueue.HandleBatch(mux, func(_ context.Context, jobs []*pgqueue.Job[kind1]) []error { return nil }, pgqueue.KindCollect(time.Millisecond))
+	config := pgqueue.WorkerConfig{Queues: pgqueue.Queues{}, Lease: 3 * time.Second, ReapInterval: 20 * time.Millisecond}
+	for _, queue := range []string{"q0", "q1"} {
+		config.Queues[queue] = pgqueue.QueueConfig{
+			Workers: 8, Batch: 200, Window: -1, Poll: 20 * time.Millisecond, Backoff: runner.Exponential{Base: time.Millisecond, Max: time.Millisecond, Factor: 1},
+		}
+	}
+	workers := []*running{startWorker(t, client, mux, config), startWorker(t, client, mux, config)}
+	ctx := testContext(t)
+	var group sync.WaitGroup
+	for range size(6, 20) {
+		group.Go(func() {
+			for round := range size(12, 50) {
+				jobs := make([]pgqueue.NewJob, 200)
+				for i, n := range rand.Perm(len(jobs)) {
+					jobs[i] = pgqueue.NewJob{Args: pgqueue.Raw{Name: fmt.Sprintf("kind%d", n%2)}, Options: append(withKey(fmt.Sprint(n)),
+						pgqueue.OnQueue(fmt.Sprintf("q%d", n%4/2)), pgqueue.WithRevision(fmt.Sprint(round)))}
+				}
+				err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+					_, err := client.EnqueueMany(ctx, tx, jobs)
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				// Some of their workers die.
+				if _, err := pool.Exec(ctx, `UPDATE pgqueue.jobs SET lease_expires_at = now() - interval '1 second' WHERE id = ANY (ARRAY (
+					SELECT id FROM pgqueue.jobs WHERE state = 'running' ORDER BY random() LIMIT 5 FOR UPDATE SKIP LOCKED))`); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	eventually(t, "all jobs are settled", func() bool { return one[int](t, pool, "SELECT count(*) FROM pgqueue.jobs") == 0 })
+	for _, worker := range workers {
+		if err := worker.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+		for queue, status := range worker.Status().Queues {
+			if status.Outcomes.Succeeded == 0 {
+				t.Errorf("a worker settled nothing in %s: %+v", queue, status.Outcomes)
+			}
+		}
+	}
+	if codes := noted.seen(); len(codes) != 0 {
+		t.Errorf("statements were refused: %v", codes)
+	}
+}
+
+type kind1 struct{}
+
+func (kind1) Kind() string { return "kind1" }
+
 // Arrays have no limit of parameters, and ids come back where their jobs stood.
 func TestC06_LargeBatches(t *testing.T) {
 	t.Parallel()
@@ -103,6 +175,54 @@ func TestC06_LargeBatches(t *testing.T) {
 	if got, want := one[int](t, db.Pool, "SELECT count(*) FROM pgqueue.jobs"), 2*(1+9_000+20_000+100_000)-3; got != want {
 		t.Fatalf("%d jobs, want %d", got, want)
 	}
+}
+
+// What a batch costs in memory grows with its jobs and no faster, and its statement does not grow at all. Not parallel: it
+// counts what the whole process allocates.
+func TestC06_MemoryOfALargeBatch(t *testing.T) {
+	db := pgqueuetest.New(t)
+	sent := &statements{}
+	pool := poolLike(t, db.Pool, func(c *pgxpool.Config) { c.ConnConfig.Tracer = sent })
+	client := quietClient(t, pool, pgqueue.WithoutHints())
+	measure := func(n int) (perJob float64, kept int64, longest int) {
+		jobs := make([]pgqueue.NewJob, n)
+		for i := range jobs {
+			jobs[i] = pgqueue.NewJob{Args: greet{Name: fmt.Sprint(i)}}
+		}
+		sent.forget()
+		before, live := allocated(), heapInUse()
+		enqueued, err := client.EnqueueMany(testContext(t), pool, jobs)
+		if err != nil || len(enqueued) != n {
+			t.Fatal(len(enqueued), err)
+		}
+		all := allocated() - before
+		pool.Reset() // with the buffers of the connection
+		kept = int64(heapInUse()) - int64(live)
+		runtime.KeepAlive(enqueued)
+		runtime.KeepAlive(jobs)
+		return float64(all) / float64(n), kept, sent.longest()
+	}
+	measure(100) // what the connection remembers
+	small, _, text := measure(1_000)
+	n := size(20_000, 100_000)
+	large, kept, longest := measure(n)
+	t.Logf("%.0f bytes a job in a batch of 1,000, %.0f in one of %d, which keeps %d; statements of %d and %d bytes", small, large, n, kept, text, longest)
+	if large > 2*small || large > 4<<10 {
+		t.Errorf("%.0f bytes are allocated for each of %d jobs, %.0f for each of 1,000", large, n, small)
+	}
+	if kept > int64(n)*64+2<<20 { // the answer
+		t.Errorf("%d bytes are kept after %d jobs", kept, n)
+	}
+	if longest != text {
+		t.Errorf("the statement has %d bytes for 1,000 jobs and %d for %d", text, longest, n)
+	}
+}
+
+// allocated is how many bytes the process has allocated in all.
+func allocated() uint64 {
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	return memory.TotalAlloc
 }
 
 // All four modes of pgx write the same rows, by pool, connection and transaction.

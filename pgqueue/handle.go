@@ -5,8 +5,9 @@ import (
 	"reflect"
 )
 
-// Handle registers handle for the jobs of T's kind. The arguments are decoded with encoding/json; a job whose
-// arguments do not fit T has failed that attempt with code "undecodable", and no other job is affected.
+// Handle registers handle for the jobs of T's kind. The arguments are decoded with encoding/json, numbers in fields of type
+// any as [json.Number], which keeps all digits; a job whose arguments do not fit T has failed that attempt with code
+// "undecodable", and no other job is affected.
 //
 // The error that handle returns decides what becomes of the job:
 //
@@ -29,8 +30,9 @@ func Handle[T Args](mux *Mux, handle func(ctx context.Context, job *Job[T]) erro
 		mux.Handle(kindOfType[T](), nil, options...)
 		return
 	}
+	decode := decoder[T]()
 	mux.Handle(kindOfType[T](), HandlerFunc(func(ctx context.Context, job *AnyJob) error {
-		typed, err := decode[T](job)
+		typed, err := decode(job)
 		if err != nil {
 			return err
 		}

@@ -42,12 +42,13 @@ func HandleBatch[T Args](mux *Mux, handle func(ctx context.Context, jobs []*Job[
 		mux.Handle(kindOfType[T](), nil, options...)
 		return
 	}
+	decode := decoder[T]()
 	mux.handleBatch(kindOfType[T](), func(ctx context.Context, raw []*AnyJob) []error {
 		errs := make([]error, len(raw))
 		jobs := make([]*Job[T], 0, len(raw))
 		positions := make([]int, 0, len(raw))
 		for i, job := range raw {
-			typed, err := decode[T](job)
+			typed, err := decode(job)
 			if err != nil {
 				errs[i] = err
 				continue

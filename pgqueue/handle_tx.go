@@ -21,9 +21,10 @@ const commitTimeout = 10 * time.Second
 // it writes through tx happens exactly once per successful job, however often the job is attempted.
 //
 // The transaction begins at its first use, in the worker's pool, so slow work belongs before it: an open transaction
-// holds a connection and keeps vacuum from its work. Commit and Rollback are the library's: calling them, or the
-// job's CompleteTx, gives [ErrTxOwned]; Begin makes a savepoint. A handler that returns an error, or has lost its lease, is rolled back. One
-// that never uses tx is completed like any other.
+// holds a connection and keeps vacuum from its work. All but three connections of the pool may be held so at a time; the
+// next handler waits at its first use of tx, because the worker's own statements must not. Commit and Rollback are the
+// library's: calling them, or the job's CompleteTx, gives [ErrTxOwned]; Begin makes a savepoint. A handler that returns an
+// error, or has lost its lease, is rolled back. One that never uses tx is completed like any other.
 //
 // A result for [Job.SetResult] is committed with it. See [Handle] for the rest.
 func HandleTx[T Args](mux *Mux, handle func(ctx context.Context, tx pgx.Tx, job *Job[T]) error, options ...HandleOption) {
@@ -31,8 +32,9 @@ func HandleTx[T Args](mux *Mux, handle func(ctx context.Context, tx pgx.Tx, job 
 		mux.Handle(kindOfType[T](), nil, options...)
 		return
 	}
+	decode := decoder[T]()
 	mux.Handle(kindOfType[T](), HandlerFunc(func(ctx context.Context, job *AnyJob) error {
-		typed, err := decode[T](job)
+		typed, err := decode(job)
 		if err != nil {
 			return err
 		}
@@ -44,8 +46,8 @@ func HandleTx[T Args](mux *Mux, handle func(ctx context.Context, tx pgx.Tx, job 
 // runInTx runs handle and settles the job in its transaction.
 func runInTx(ctx context.Context, job *AnyJob, handle func(tx pgx.Tx) error) error {
 	job.attempt.owned.Store(true)
-	lazy := &lazyTx{ctx: ctx, pool: job.attempt.pool}
-	defer lazy.rollback() // also when handle panics; does nothing after a commit
+	lazy := &lazyTx{ctx: ctx, pool: job.attempt.pool, open: job.attempt.open}
+	defer lazy.end() // also when handle panics
 	if err := handle(lazy); err != nil {
 		return err
 	}

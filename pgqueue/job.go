@@ -87,7 +87,8 @@ func (j *Job[T]) CompleteTx(ctx context.Context, tx pgx.Tx) error {
 // its handler).
 type attempt struct {
 	store   *jobstore.Store
-	pool    beginner // of the worker, for HandleTx
+	pool    beginner         // of the worker, for HandleTx
+	open    transactionSlots // of the worker, for HandleTx; nil: no bound
 	row     *jobstore.Row
 	settled settlement
 	owned   atomic.Bool // HandleTx completes it

@@ -18,7 +18,8 @@ const rollbackTimeout = 5 * time.Second
 type lazyTx struct {
 	ctx  context.Context // the handler's: Conn and LargeObjects, which take none, begin in it
 	pool beginner
-	done bool // committed, or about to be: nothing to roll back
+	open transactionSlots // bounds how many are open beside this one
+	done bool             // committed, or about to be: nothing to roll back
 
 	mutex sync.Mutex
 	tx    pgx.Tx
@@ -31,7 +32,13 @@ func (l *lazyTx) begin(ctx context.Context) (pgx.Tx, error) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if l.tx == nil && l.err == nil {
-		l.tx, l.err = l.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+		if l.err = l.open.take(ctx); l.err != nil {
+			return nil, l.err
+		}
+		if l.tx, l.err = l.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}); l.err != nil {
+			l.tx = nil
+			l.open.give()
+		}
 	}
 	return l.tx, l.err
 }
@@ -43,9 +50,14 @@ func (l *lazyTx) result() (pgx.Tx, error) {
 	return l.tx, l.err
 }
 
-func (l *lazyTx) rollback() {
+// end rolls back what was begun and not committed, and lets another transaction begin.
+func (l *lazyTx) end() {
 	tx, _ := l.result()
-	if tx == nil || l.done {
+	if tx == nil {
+		return
+	}
+	defer l.open.give()
+	if l.done {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), rollbackTimeout)

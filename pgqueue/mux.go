@@ -3,7 +3,6 @@ package pgqueue
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -215,13 +214,4 @@ func (o handleOptions) validate(kind string) error {
 			Message: fmt.Sprintf("of kind %q must be from 0 (none) to %d, is %d", kind, maxMaxAttempts, o.maxAttempts)}
 	}
 	return nil
-}
-
-// decode turns a job's payload into T.
-func decode[T any](job *AnyJob) (*Job[T], error) {
-	typed := &Job[T]{JobInfo: job.JobInfo, ctx: job.ctx, attempt: job.attempt}
-	if err := json.Unmarshal(job.Args, &typed.Args); err != nil {
-		return nil, runner.Coded(runner.CodeUndecodable, fmt.Errorf("decode the arguments of %s: %w", job.attempt.row, err))
-	}
-	return typed, nil
 }

@@ -29,11 +29,12 @@ func HandleResult[T Args, R any](mux *Mux, handle func(ctx context.Context, job 
 		return
 	}
 	options = append(slices.Clone(options), func(o *handleOptions) { o.results = true })
+	decode := decoder[T]()
 	mux.Handle(kindOfType[T](), HandlerFunc(func(ctx context.Context, job *AnyJob) error {
 		if err := job.attempt.resultRefused(); err != nil {
 			return err
 		}
-		typed, err := decode[T](job)
+		typed, err := decode(job)
 		if err != nil {
 			return err
 		}

@@ -76,12 +76,11 @@ func TestStats(t *testing.T) {
 func TestStatsAreBounded(t *testing.T) {
 	t.Parallel()
 	db := pgqueuetest.New(t)
-	client := quietClient(t, db.Pool)
 	exec(t, db.Pool, `INSERT INTO pgqueue.jobs (queue, kind, priority, run_at, failures, state, claimed_at, lease_expires_at)
 		SELECT 'q', 'k', 1 + g % 2, now() + CASE WHEN g % 3 = 0 THEN 1 ELSE -1 END * interval '1 h', g / 3 % 2,
 			CASE WHEN g % 3 = 2 THEN 'running' ELSE 'pending' END, now() - interval '1 h', now() + interval '1 h' FROM generate_series(1, 62000) g`)
 	sent := &statements{}
-	client = quietClient(t, poolLike(t, db.Pool, func(config *pgxpool.Config) { config.ConnConfig.Tracer = sent }))
+	client := quietClient(t, poolLike(t, db.Pool, func(config *pgxpool.Config) { config.ConnConfig.Tracer = sent }))
 	stats, err := client.Stats(testContext(t), "q")
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,8 @@ import "context"
 // released, due as before and with nothing spent. The others are named in Run's error and left to their leases. Two seconds
 // after the call what the database has not answered is given up as well.
 //
-// It waits until Run has returned or ctx ends, whose error it then returns. It returns nil when the worker does not run.
+// It waits until Run has returned, and returns what Run did, or until ctx ends, whose error it then returns. It returns nil
+// when the worker does not run.
 func (w *Worker) StopNow(ctx context.Context) error {
 	w.mutex.Lock()
 	cancel := w.cancel

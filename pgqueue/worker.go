@@ -41,6 +41,7 @@ type Worker struct {
 	mutex  sync.Mutex
 	cancel context.CancelFunc // of the running Run; nil when there is none
 	ended  chan struct{}      // closed when the running Run returns
+	result error              // of the latest Run, once ended is closed
 }
 
 // NewWorker makes a worker that serves config.Queues with the handlers of mux. It sends no SQL. Bad settings, and what
@@ -90,7 +91,10 @@ func (w *Worker) addQueues(mux *Mux) ([]reaper.Target, error) {
 		return nil, err
 	}
 	names := kindNames(kinds)
-	handle := &dispatcher{store: w.client.store, pool: w.pool, handlers: handlers, maxResult: w.client.maxPayload}
+	handle := &dispatcher{
+		store: w.client.store, pool: w.pool, open: newTransactionSlots(w.pool.Config().MaxConns),
+		handlers: handlers, maxResult: w.client.maxPayload,
+	}
 	var targets []reaper.Target
 	for _, name := range slices.Sorted(maps.Keys(w.config.Queues)) {
 		queue, err := w.client.store.Queue(w.pool, jobstore.QueueConfig{
@@ -182,7 +186,7 @@ func (w *Worker) wakeAll() {
 // version can work with, or when a queue keeps no history although handlers have results. A database that cannot be reached is waited for.
 //
 // End ctx with [signal.NotifyContext], and have a second signal call [Worker.StopNow].
-func (w *Worker) Run(ctx context.Context) error {
+func (w *Worker) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan struct{})
@@ -195,7 +199,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.mutex.Unlock()
 	defer func() {
 		w.mutex.Lock()
-		w.cancel = nil
+		w.cancel, w.result = nil, err
 		w.mutex.Unlock()
 		close(ended)
 	}()
@@ -247,7 +251,8 @@ func (w *Worker) logEnd(what string, err error) {
 func (w *Worker) ID() string { return w.config.ID }
 
 // Stop has a running Run stop as if its context had ended, and waits until it has returned or ctx ends. It returns nil
-// when the worker does not run, and ctx's error when that ended first. Run's own error goes to Run's caller.
+// when the worker does not run, ctx's error when that ended first, and otherwise what Run returned: an error that names
+// the jobs whose handlers ignored their context.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.mutex.Lock()
 	cancel, ended := w.cancel, w.ended
@@ -258,7 +263,9 @@ func (w *Worker) Stop(ctx context.Context) error {
 	cancel()
 	select {
 	case <-ended:
-		return nil
+		w.mutex.Lock()
+		defer w.mutex.Unlock()
+		return w.result
 	case <-ctx.Done():
 		return fmt.Errorf("stop the worker: %w", context.Cause(ctx))
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,12 +140,29 @@ func (c WorkerConfig) runnerConfig(client *Client, name string, kinds []runner.K
 		RenewEvery:     c.RenewEvery,
 		StorageTimeout: c.StorageTimeout,
 		StopTimeout:    c.StopTimeout,
-		Kinds:          kinds,
+		Kinds:          boundKinds(kinds, queue.Workers),
 		ProbedOutside:  true, // by the worker's prober, for all of its queues
 		StoreErrorText: c.StoreErrorText,
 		Logger:         client.logger,
 		Observer:       c.Observer,
 	}
+}
+
+// boundKinds fits the kinds' bounds to a queue: one mux may serve a queue of fifty workers and one of two, and what a kind
+// may hold at most is no reason to refuse the smaller one.
+func boundKinds(kinds []runner.KindConfig, workers int) []runner.KindConfig {
+	if workers <= 0 {
+		workers = runner.DefaultWorkers
+	}
+	most := workers
+	if len(kinds) > 1 {
+		most = max(1, workers-1)
+	}
+	bounded := slices.Clone(kinds)
+	for i := range bounded {
+		bounded[i].Workers = min(bounded[i].Workers, most)
+	}
+	return bounded
 }
 
 // settingError names a setting that the runner of a queue refused as the caller of NewWorker knows it.

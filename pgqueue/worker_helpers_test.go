@@ -273,6 +273,22 @@ func (s *statements) with(text string) (n int) {
 	return n
 }
 
+// forget drops what was recorded, and longest is the length of the longest statement since.
+func (s *statements) forget() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.sent = nil
+}
+
+func (s *statements) longest() (n int) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for _, sql := range s.sent {
+		n = max(n, len(sql))
+	}
+	return n
+}
+
 func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	s.add(data.SQL)
 	return ctx

@@ -1,6 +1,7 @@
 package pgqueuetest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -188,7 +189,9 @@ func decodeArgs[T pgqueue.Args](kind string, payload json.RawMessage) (args T, e
 		*raw = pgqueue.Raw{Name: kind, Payload: payload}
 		return args, nil
 	}
-	return args, json.Unmarshal(payload, &args)
+	decoder := json.NewDecoder(bytes.NewReader(payload))
+	decoder.UseNumber()
+	return args, decoder.Decode(&args)
 }
 
 // kindOf asks the zero value of T for its kind, or a pointer to a zero value where T is a pointer; "" if it cannot tell.

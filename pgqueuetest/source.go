@@ -3,6 +3,7 @@ package pgqueuetest
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pgqueue/pgqueue/migrations"
 )
@@ -46,9 +48,11 @@ func newSource(ctx context.Context, text string) (*source, error) {
 	var oid uint32
 	var version int
 	var fsync bool
-	err = from.do(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, `SELECT oid, current_setting('server_version_num')::int, current_setting('fsync')::bool
-			FROM pg_catalog.pg_database WHERE datname = current_database()`).Scan(&oid, &version, &fsync)
+	err = whenReady(ctx, startingUp, func() error {
+		return from.do(ctx, func(conn *pgx.Conn) error {
+			return conn.QueryRow(ctx, `SELECT oid, current_setting('server_version_num')::int, current_setting('fsync')::bool
+				FROM pg_catalog.pg_database WHERE datname = current_database()`).Scan(&oid, &version, &fsync)
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -104,8 +108,16 @@ func (s *source) url(database string) string {
 	return s.text + " dbname=" + database // keywords and values: the last one counts
 }
 
-// create makes a database as the options say and returns its name.
-func (s *source) create(ctx context.Context, o options) (string, error) {
+// create makes a database as the options say and returns its name. It waits for a server that is not there at the moment.
+func (s *source) create(ctx context.Context, o options) (name string, err error) {
+	err = whenReady(ctx, away, func() (err error) {
+		name, err = s.createOnce(ctx, o)
+		return err
+	})
+	return name, err
+}
+
+func (s *source) createOnce(ctx context.Context, o options) (string, error) {
 	from := "template0" // never template1: copying that fails while anybody is connected to it
 	if o.migrated {
 		made, err := s.template(o.schema).get(ctx, s)
@@ -116,6 +128,10 @@ func (s *source) create(ctx context.Context, o options) (string, error) {
 	}
 	name := s.name("t")
 	if err := s.copy(ctx, name, from); err != nil {
+		var fromServer *pgconn.PgError
+		if errors.As(err, &fromServer) && fromServer.Code == "55006" { // object_in_use
+			return "", fmt.Errorf("copying the template: nobody may be connected to %q meanwhile: %w: %s", from, err, fromServer.Detail)
+		}
 		return "", fmt.Errorf("copying the template: %w", err)
 	}
 	return name, nil

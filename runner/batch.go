@@ -255,7 +255,7 @@ func (s *session[P, R]) startCollected(now time.Time) (next time.Time) {
 
 // wantBatches says how many tasks of a kind with batches to claim now. The lock is held.
 func (s *session[P, R]) wantBatches(k *kindState) int {
-	slots := max(0, min(k.free(), s.cfg.Workers-s.running-s.buffer.startable(k)))
+	slots := max(0, min(k.free(), s.cfg.Workers-s.running-s.buffer.startable()-s.buffer.batchSlots(k)))
 	if slots == 0 && k.free() > 0 && s.r.renewer != nil {
 		slots = 1 // others may keep every slot for as long as they have a backlog; this batch is next in line
 	}

@@ -342,17 +342,18 @@ func TestDrainDoesNotWaitForBatches(t *testing.T) {
 	})
 }
 
-// Without renewal a batch has its slot while it is collected, so that its leases cover the run.
+// Without renewal a batch has its slot while it is collected, so that its leases cover the run, whatever else is to do.
 func TestBatchesWithoutRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(0)
 		addAll(f, 3)
 		for range 20 {
-			f.add("plain", 10*time.Millisecond)
+			f.add("a", 10*time.Millisecond)
+			f.add("c", 10*time.Millisecond)
 		}
 		h := &batchLog{}
 		r := start(t, f, slowPlainFor{h, 10 * time.Second}, Config{Workers: 2, Deadline: time.Minute, Kinds: []KindConfig{
-			{Name: "b", BatchSize: 10, Collect: 3 * time.Second}, {Name: "plain"}}})
+			{Name: "a"}, {Name: "b", BatchSize: 10, Collect: 3 * time.Second}, {Name: "c"}}})
 		pass(3*time.Second + time.Millisecond)
 		if got := h.ran(); !slices.Equal(got, []int{3}) {
 			t.Errorf("at the end of the window: %v, %+v", got, r.Status())

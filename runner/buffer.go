@@ -22,8 +22,9 @@ type entry[P, R any] struct {
 	started  time.Time
 	deadline time.Time // zero: none
 	ctx      *taskContext
-	cancel   context.CancelCauseFunc
-	cause    error // why its context was cancelled while the handler ran
+	own      taskContext             // what ctx points to where the task runs alone
+	cancel   context.CancelCauseFunc // of ctx, in a batch
+	cause    error                   // why its context was cancelled while the handler ran
 	stuck    bool
 
 	verdict Verdict[R]
@@ -161,17 +162,25 @@ func (b *buffer[P, R]) each(visit func(*entry[P, R])) {
 	}
 }
 
-// startable is how many slots would be taken at once if there were enough, not counting those of one kind. A batch that
-// is being collected needs none yet, unless nobody renews its leases while it waits for one.
-func (b *buffer[P, R]) startable(but *kindState) (n int) {
+// startable is how many slots entries without batches would take at once if there were enough.
+func (b *buffer[P, R]) startable() (n int) {
 	if b.length == 0 {
 		return 0
 	}
 	for _, l := range b.lanes {
-		switch {
-		case l.kind == but || len(l.entries) == 0:
-		case l.kind.size == 0:
+		if l.kind.size == 0 {
 			n += min(len(l.entries), l.kind.free())
+		}
+	}
+	return n
+}
+
+// batchSlots is the same for batches, not counting those of one kind. A batch that is being collected needs no slot yet,
+// unless nobody renews its leases while it waits for one.
+func (b *buffer[P, R]) batchSlots(but *kindState) (n int) {
+	for _, l := range b.lanes {
+		switch {
+		case l.kind.size == 0 || l.kind == but || len(l.entries) == 0:
 		case l.kind.reserve:
 			n += min((len(l.entries)+l.kind.size-1)/l.kind.size, l.kind.free())
 		default:

@@ -9,6 +9,9 @@ import (
 const (
 	minClaimBackoff = 100 * time.Millisecond
 	maxClaimBackoff = 2 * time.Second
+
+	// slabSize is how many entries are allocated together: one that is kept keeps the others in memory.
+	slabSize = 64
 )
 
 // claim asks the queue for tasks and hands them to the workers.
@@ -27,14 +30,19 @@ func (s *session[P, R]) claim(request ClaimRequest, asked []*kindState) {
 	s.noteClaim(request, len(tasks), now, now.Sub(sent), err)
 
 	entries := make([]*entry[P, R], 0, len(tasks))
+	var slab []entry[P, R]
 	for i := range tasks {
 		if tasks[i].Token == nil {
 			s.cfg.Logger.Error("runner: the queue leased a task without a token; it is left to its lease")
 			continue
 		}
-		entries = append(entries, &entry[P, R]{
-			task: tasks[i], taken: sent, leaseEnd: sent.Add(s.cfg.Lease), waiting: now,
-		})
+		if len(slab) == 0 {
+			slab = make([]entry[P, R], min(len(tasks)-i, slabSize))
+		}
+		e := &slab[0]
+		slab = slab[1:]
+		e.task, e.taken, e.leaseEnd, e.waiting = tasks[i], sent, sent.Add(s.cfg.Lease), now
+		entries = append(entries, e)
 	}
 
 	s.mu.Lock()

@@ -85,9 +85,8 @@ func (s *session[P, R]) start(own *slot[P, R], e *entry[P, R], now time.Time) {
 		s.arm(e.deadline)
 	}
 	s.arm(s.localEnd(e))
-	ctx, cancel := context.WithCancelCause(s.base)
-	e.cancel = cancel
-	e.ctx = &taskContext{Context: ctx, deadline: e.deadline}
+	e.own.values, e.own.deadline = s.base, e.deadline
+	e.ctx = &e.own
 	// This stands if the handler does not come back.
 	e.crashed = true
 }
@@ -142,18 +141,22 @@ func (s *session[P, R]) pauseFor(d time.Duration, now time.Time) {
 
 // attempt runs the handler on one entry and leaves its verdict there. It contains whatever the handler does.
 func (s *session[P, R]) attempt(e *entry[P, R]) {
-	event := s.attemptEvent(e)
 	ctx := context.Context(e.ctx)
 	defer func() { // also on Goexit
-		took := time.Since(e.started)
+		var took time.Duration
+		if s.r.observe.end != nil {
+			took = time.Since(e.started)
+		}
 		if e.crashed {
 			if e.crash == nil {
 				e.crash = &crash{kind: "runtime.Goexit", site: panicSite()}
 			}
 			s.judgeCrash(e)
 		}
-		e.cancel(nil)
-		s.endAttempt(ctx, e, event, took)
+		e.ctx.end(nil)
+		if s.r.observe.end != nil {
+			s.endAttempt(ctx, e, s.attemptEvent(e), took)
+		}
 	}()
 	if e.task.Err != nil {
 		e.crashed = false
@@ -161,7 +164,9 @@ func (s *session[P, R]) attempt(e *entry[P, R]) {
 		s.judgeContained(e)
 		return
 	}
-	ctx = s.r.observe.attemptStarted(ctx, event)
+	if s.r.observe.start != nil {
+		ctx = s.r.observe.attemptStarted(ctx, s.attemptEvent(e))
+	}
 	e.task.ctx = ctx
 	if s.call(ctx, e) {
 		e.crashed = false
@@ -340,25 +345,6 @@ func (s *session[P, R]) judgeDecided(e *entry[P, R], d *decided, cause error) {
 
 func (s *session[P, R]) timeout(e *entry[P, R]) *Failure {
 	return &Failure{Code: CodeTimeout, Message: "deadline of " + e.kind.deadline.String() + " exceeded"}
-}
-
-// taskContext gives a handler's context its deadline. The watcher cancels it then: a timer for each task would cost
-// more than the rest of the runner.
-type taskContext struct {
-	context.Context
-	deadline time.Time
-}
-
-// Deadline implements [context.Context].
-func (c *taskContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
-
-// Err answers as a context with a deadline of its own would.
-func (c *taskContext) Err() error {
-	err := c.Context.Err()
-	if err != nil && context.Cause(c.Context) == ErrDeadline {
-		return context.DeadlineExceeded
-	}
-	return err
 }
 
 // panicSite names the first function of the application on the stack of a deferred call.

@@ -130,6 +130,9 @@ func (s *session[P, R]) cancelEntry(notes []func(), e *entry[P, R], cause error)
 		s.arm(over)
 	}
 	cancel := e.cancel
+	if cancel == nil {
+		cancel = e.ctx.end
+	}
 	notes = append(notes, func() { cancel(cause) })
 	if b := e.batch; b != nil {
 		if b.left--; b.left == 0 {

@@ -207,8 +207,8 @@ func (s *session[P, R]) wants() bool {
 // wantLimit is how many tasks of kinds without batches to claim. filling says that the claim also
 // fetches ahead.
 func (s *session[P, R]) wantLimit() (limit int, filling bool) {
-	free := s.cfg.Workers - s.running
-	limit = max(0, free-s.buffer.startable(nil))
+	free := s.cfg.Workers - s.running - s.buffer.batchSlots(nil)
+	limit = max(0, free-s.buffer.startable())
 	ahead := s.ahead()
 	// Ahead of the slots a claim is made only when half of the place is free: small claims cost as much as large ones.
 	if room := ahead + free - (s.buffer.length - s.kinds.collected()); room > limit && 2*room >= ahead {

@@ -112,6 +112,30 @@ func TestStopNowWithAStoreThatHangs(t *testing.T) {
 	}
 }
 
+// Verdicts that a patient stop would go on trying to write are given up too.
+func TestStopNowDuringTheLastFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(3)
+		f.onReport = func([]Verdict[int]) ([]Outcome, error, bool) { return nil, errors.New("down"), true }
+		r, ended := run(t, context.Background(), renewing{f}, handle(noop), Config{Workers: 3, CleanUp: time.Hour, Lease: 3 * time.Hour})
+		go r.Stop(context.Background())
+		pass(time.Minute)
+		if st := r.Status(); st.Lifecycle != Stopping || st.Unreported != 3 {
+			t.Fatalf("before: %+v", st)
+		}
+		began := time.Now()
+		if err := r.StopNow(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > hurryStorage {
+			t.Errorf("took %v", took)
+		}
+		if err := <-ended; err != nil || r.Status().Outcomes.Lost != 3 {
+			t.Errorf("run: %v, %+v", err, r.Status())
+		}
+	})
+}
+
 // mute is a queue whose calls end when the hooks say so.
 type mute struct {
 	renewing

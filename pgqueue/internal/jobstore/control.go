@@ -43,6 +43,7 @@ func (s *Store) CompleteTx(ctx context.Context, tx pgx.Tx, row *Row, result json
 	case "no_partition":
 		return 0, fmt.Errorf("complete %s: %w", row, ErrNoPartition)
 	}
+	row.setCompleting()
 	return ended(state), nil
 }
 

@@ -36,6 +36,7 @@ type markSet struct {
 	at       [5]mark // by priority; 0 is not used
 	epoch    int     // rises when a mark is lowered: answers of claims that began before may not raise it again
 	lastFull time.Time
+	filled   bool             // the last claim found as much as it asked for
 	fullCost [2]time.Duration // of the last two full scans: one slow one may be chance
 	markCost time.Duration    // of the last scan from the marks, and when it was
 	markTime time.Time
@@ -52,7 +53,11 @@ type start struct {
 
 const (
 	// rowCost is taken off a scan's duration for each row that it claimed: that is work, not walking.
-	rowCost = 25 * time.Microsecond
+	rowCost = 5 * time.Microsecond
+	// While claims find all that they ask for, full scans that are cheap, but not next to nothing, are so far apart. A
+	// late job that belongs before the others waits for that long.
+	backlogGap   = 100 * time.Millisecond
+	backlogShare = 25
 	// markCostAge is how long the cost of a mark scan is a fair comparison for a full one.
 	markCostAge = 10 * time.Second
 	// maxSets bounds the sets of kinds that are remembered: with n kinds at their bounds there could be 2 to the n.
@@ -133,8 +138,12 @@ func (m *marks) set(kinds, base string) *markSet {
 // wantFull decides whether the next scan of set is a full one. The caller holds mu.
 func (m *marks) wantFull(set *markSet) bool {
 	cost := min(set.fullCost[0], set.fullCost[1])
-	if set.lastFull.IsZero() || cost <= m.cheap {
+	if set.lastFull.IsZero() {
 		return true
+	}
+	if cost <= m.cheap {
+		// In a backlog claims follow each other at once, and what one has taken is in the way of the next.
+		return !set.filled || cost <= m.cheap/backlogShare || time.Since(set.lastFull) >= backlogGap
 	}
 	if time.Since(set.markTime) < markCostAge && cost <= 2*set.markCost {
 		return true // both are slow: it is the server, not the walk
@@ -151,6 +160,7 @@ func (m *marks) done(from start, head envelope, classes []int16, rows []claimedR
 	if !ok {
 		return
 	}
+	set.filled = len(rows) >= limit
 	cost := max(time.Duration(head.took)*time.Microsecond-time.Duration(len(rows))*rowCost, 0)
 	if from.full {
 		set.fullCost[0], set.fullCost[1], set.lastFull = set.fullCost[1], cost, time.Now()

@@ -54,23 +54,28 @@ func (i *item) fence() fence { return fence{i.row.ID, i.row.Attempt} }
 // stored before an error, Report answers for that part, and [runner.Busy] for the rest.
 func (q *Queue) Report(ctx context.Context, verdicts []runner.Verdict[json.RawMessage]) ([]runner.Outcome, error) {
 	outcomes := make([]runner.Outcome, len(verdicts))
-	items := make([]*item, 0, len(verdicts))
-	seen := make(map[fence]bool, len(verdicts))
+	slab, items := make([]item, len(verdicts)), make([]*item, len(verdicts))
 	for i := range verdicts {
-		next, err := q.item(i, &verdicts[i])
-		if err != nil {
+		if err := q.fill(&slab[i], i, &verdicts[i]); err != nil {
 			return nil, q.wrap("report", err)
 		}
-		if seen[next.fence()] {
-			outcomes[i] = runner.Lost
-			continue
-		}
-		seen[next.fence()] = true
-		items = append(items, next)
+		items[i] = &slab[i]
 	}
 	slices.SortFunc(items, func(a, b *item) int {
-		return cmp.Or(cmp.Compare(a.row.ID, b.row.ID), cmp.Compare(a.row.Attempt, b.row.Attempt))
+		if a.row.ID != b.row.ID {
+			return cmp.Compare(a.row.ID, b.row.ID)
+		}
+		return cmp.Or(cmp.Compare(a.row.Attempt, b.row.Attempt), cmp.Compare(a.position, b.position))
 	})
+	first := items[:0]
+	for _, item := range items {
+		if n := len(first); n > 0 && first[n-1].fence() == item.fence() {
+			outcomes[item.position] = runner.Lost
+			continue
+		}
+		first = append(first, item)
+	}
+	items = first
 
 	err := q.settle(ctx, items)
 	stored := false
@@ -93,16 +98,16 @@ func (q *Queue) Report(ctx context.Context, verdicts []runner.Verdict[json.RawMe
 	return outcomes, nil
 }
 
-// item checks and translates one verdict.
-func (q *Queue) item(position int, verdict *runner.Verdict[json.RawMessage]) (*item, error) {
+// fill checks and translates one verdict.
+func (q *Queue) fill(next *item, position int, verdict *runner.Verdict[json.RawMessage]) error {
 	row, ok := verdict.Token.(*Row)
 	if !ok || row == nil {
-		return nil, fmt.Errorf("verdict %d: a token of type %T is not from this queue", position, verdict.Token)
+		return fmt.Errorf("verdict %d: a token of type %T is not from this queue", position, verdict.Token)
 	}
 	if row.Queue != q.config.Name {
-		return nil, fmt.Errorf("verdict %d: %s belongs to queue %q", position, row, row.Queue)
+		return fmt.Errorf("verdict %d: %s belongs to queue %q", position, row, row.Queue)
 	}
-	next := &item{position: position, row: row, verdict: verdict.Decision, delay: max(verdict.Delay, 0),
+	*next = item{position: position, row: row, verdict: verdict.Decision, delay: max(verdict.Delay, 0),
 		bound: verdict.MaxAttempts}
 	switch verdict.Decision {
 	case runner.Succeed:
@@ -125,9 +130,9 @@ func (q *Queue) item(position int, verdict *runner.Verdict[json.RawMessage]) (*i
 		next.failure = verdict.Failure
 	case runner.Snooze, runner.Release:
 	default:
-		return nil, fmt.Errorf("verdict %d: unknown decision %d", position, verdict.Decision)
+		return fmt.Errorf("verdict %d: unknown decision %d", position, verdict.Decision)
 	}
-	return next, nil
+	return nil
 }
 
 // reject turns an item that cannot be stored into a failed attempt. It returns false when that was done before.
@@ -175,14 +180,21 @@ func (q *Queue) settle(ctx context.Context, items []*item) error {
 
 func open(i *item) bool { return i.outcome == 0 }
 
+// where are those of items that keep answers true for, in their order: often all of them, and then items itself.
 func where(items []*item, keep func(*item) bool) []*item {
-	var kept []*item
-	for _, item := range items {
+	for i, item := range items {
 		if keep(item) {
-			kept = append(kept, item)
+			continue
 		}
+		kept := slices.Clip(items[:i])
+		for _, item := range items[i+1:] {
+			if keep(item) {
+				kept = append(kept, item)
+			}
+		}
+		return kept
 	}
-	return kept
+	return items
 }
 
 // confirm answers the questions among items. A claim that still stands is a transaction that did not commit: the

@@ -3,6 +3,7 @@ package jobstore
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"math"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pgqueue/pgqueue/runner"
 )
@@ -105,16 +107,7 @@ func (q *Queue) complete(ctx context.Context, items []*item, history string) err
 	if history == historyOff {
 		sql, args = q.sql.completeForget, args[:3]
 	}
-	done, err := q.returned(ctx, sql, args)
-	if err != nil {
-		return err
-	}
-	for _, item := range items {
-		if done[item.fence()] {
-			item.outcome = runner.Succeeded
-		}
-	}
-	return nil
+	return q.succeeded(ctx, items, sql, args)
 }
 
 // revive turns successes that came back lost into what they are, where the reaper had declared their attempt dead.
@@ -124,16 +117,7 @@ func (q *Queue) revive(ctx context.Context, items []*item) error {
 	for i, item := range items {
 		results[i], histories[i] = item.result, item.row.history()
 	}
-	done, err := q.returned(ctx, q.sql.revive, []any{q.config.Name, ids, attempts, results, histories})
-	if err != nil {
-		return err
-	}
-	for _, item := range items {
-		if done[item.fence()] {
-			item.outcome = runner.Succeeded
-		}
-	}
-	return nil
+	return q.succeeded(ctx, items, q.sql.revive, []any{q.config.Name, ids, attempts, results, histories})
 }
 
 // finish runs finish and put_back in one transaction and one round trip.
@@ -284,23 +268,57 @@ func fences(items []*item) (ids []int64, attempts []int32) {
 	return ids, attempts
 }
 
-// returned runs a statement that answers with id and attempt.
-func (q *Queue) returned(ctx context.Context, sql string, args []any) (map[fence]bool, error) {
-	var done map[fence]bool
+// succeeded runs a statement that answers with id and attempt, and notes the success of those of items that it names. items
+// are in the order of their fences, as Report and everything below it keeps them.
+func (q *Queue) succeeded(ctx context.Context, items []*item, sql string, args []any) error {
+	var done []fence
 	err := q.do(ctx, func(s session) error {
-		done = map[fence]bool{}
+		done = make([]fence, 0, len(items))
 		rows, err := s.Query(ctx, sql, q.statement(args...)...)
 		if err != nil {
 			return err
 		}
-		var at fence
-		_, err = pgx.ForEachRow(rows, []any{&at.id, &at.attempt}, func() error {
-			done[at] = true
-			return nil
-		})
+		done, err = readFences(rows, done)
 		return err
 	})
-	return done, err
+	if err != nil {
+		return err
+	}
+	if !slices.IsSortedFunc(done, cmpFence) { // RETURNING has no order, but as a rule that of the ids
+		slices.SortFunc(done, cmpFence)
+	}
+	for _, item := range items {
+		at := item.fence()
+		for len(done) > 0 && cmpFence(done[0], at) < 0 {
+			done = done[1:]
+		}
+		if len(done) > 0 && done[0] == at {
+			item.outcome = runner.Succeeded
+		}
+	}
+	return nil
+}
+
+// readFences appends the rows of an answer of id and attempt to fences.
+func readFences(rows pgx.Rows, fences []fence) ([]fence, error) {
+	defer rows.Close()
+	var scan scanner
+	binaryFormat := false
+	for rows.Next() {
+		values := rows.RawValues()
+		if scan.types == nil {
+			scan = newScanner(rows)
+			binaryFormat = scan.binary(pgtype.Int8OID, pgtype.Int4OID)
+		}
+		var at fence
+		if binaryFormat {
+			at.id, at.attempt = int64(binary.BigEndian.Uint64(values[0])), int(int32(binary.BigEndian.Uint32(values[1])))
+		} else if err := errors.Join(scan.value(0, values[0], &at.id), scan.value(1, values[1], &at.attempt)); err != nil {
+			return nil, err
+		}
+		fences = append(fences, at)
+	}
+	return fences, rows.Err()
 }
 
 // looked is what look says about a job.

@@ -1,0 +1,128 @@
+package pgqueue_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pgqueue/pgqueue/pgqueue"
+	"github.com/pgqueue/pgqueue/runner"
+)
+
+// Transactional handlers that would take every connection leave enough for the worker's own statements: another queue goes
+// on while they hold what they may, and no lease is lost.
+func TestTransactionalHandlersLeaveConnectionsToTheWorker(t *testing.T) {
+	t.Parallel()
+	db := newEffects(t)
+	client := quietClient(t, db.Pool)
+	const jobs = 6
+	tried := make(chan struct{}, 10*jobs)
+	release := make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(letGo)
+	var open, most, lost atomic.Int32
+	mux := pgqueue.NewMux()
+	pgqueue.HandleTx(mux, func(ctx context.Context, tx pgx.Tx, job *pgqueue.Job[task]) error {
+		tried <- struct{}{}
+		if err := effect(ctx, tx, job.Args.Do); err != nil {
+			return err
+		}
+		most.Store(max(most.Load(), open.Add(1)))
+		defer open.Add(-1)
+		<-release
+		return nil
+	}, pgqueue.KindWorkers(jobs))
+	plain := make(chan struct{}, 1)
+	pgqueue.Handle(mux, func(context.Context, *pgqueue.Job[other]) error {
+		plain <- struct{}{}
+		return nil
+	})
+	pool := poolLike(t, db.Pool, func(config *pgxpool.Config) { config.MaxConns = 5 })
+	renewals := make(chan runner.RenewEvent, 1000)
+	startWorker(t, client, mux, pgqueue.WorkerConfig{
+		Queues: pgqueue.Queues{"tx": {Workers: jobs + 1}, "plain": {}},
+		Lease:  3 * time.Second, Pool: pool,
+		Observer: &hooks{
+			lost:  func(runner.LeaseEvent) { lost.Add(1) },
+			renew: func(e runner.RenewEvent) { renewals <- e },
+		},
+	})
+	for range jobs {
+		enqueue(t, client, db.Pool, task{Do: "done"}, pgqueue.OnQueue("tx"))
+	}
+	for range jobs {
+		receive(t, tried, "handlers at their first statement")
+	}
+	last := enqueue(t, client, db.Pool, other{}, pgqueue.OnQueue("plain")).ID
+	receive(t, plain, "a job of another queue beside them")
+	awaitState(t, db.Pool, last, "succeeded")
+	for renewed := 0; renewed < 2*jobs; { // twice for every one of them
+		renewed += receive(t, renewals, "renewals").Renewed
+	}
+	letGo()
+	eventually(t, "all jobs have succeeded", func() bool {
+		var left int
+		if err := db.Pool.QueryRow(testContext(t), "SELECT count(*) FROM pgqueue.jobs").Scan(&left); err != nil {
+			t.Fatal(err)
+		}
+		return left == 0
+	})
+	if lost.Load() != 0 || most.Load() != 2 {
+		t.Errorf("%d leases lost and at most %d transactions open, want 0 and 2", lost.Load(), most.Load())
+	}
+}
+
+// A handler that goes on after the transaction has committed that completed its job has lost nothing.
+func TestCompletedJobIsNotLostWhileItsHandlerGoesOn(t *testing.T) {
+	t.Parallel()
+	db := newEffects(t)
+	client := quietClient(t, db.Pool)
+	renewals := make(chan runner.RenewEvent, 1000)
+	ended := make(chan error, 1)
+	mux := pgqueue.NewMux()
+	pgqueue.Handle(mux, func(ctx context.Context, job *pgqueue.Job[task]) error {
+		err := pgx.BeginFunc(ctx, db.Pool, func(tx pgx.Tx) error {
+			return errors.Join(effect(ctx, tx, "done"), job.CompleteTx(ctx, tx))
+		})
+		for range 2 {
+			receive(t, renewals, "a renewal after the commit")
+		}
+		ended <- errors.Join(err, context.Cause(ctx))
+		return err
+	})
+	outcomes := make(chan runner.VerdictEvent, 1)
+	startWorker(t, client, mux, pgqueue.WorkerConfig{
+		Queues: pgqueue.Queues{"default": {}}, Lease: 2 * time.Second,
+		Observer: &hooks{
+			renew:   func(e runner.RenewEvent) { renewals <- e },
+			verdict: func(e runner.VerdictEvent) { outcomes <- e },
+		},
+	})
+	enqueue(t, client, db.Pool, task{})
+	if err := receive(t, ended, "the end of the handler"); err != nil {
+		t.Errorf("its context ended: %v", err)
+	}
+	if got := receive(t, outcomes, "the outcome").Outcome; got != runner.Succeeded {
+		t.Errorf("outcome %v, want succeeded", got)
+	}
+	requireEffects(t, db.Pool, "done")
+}
+
+// One mux serves a large queue and a small one.
+func TestKindBoundsFitTheQueue(t *testing.T) {
+	t.Parallel()
+	db := newEffects(t)
+	client := quietClient(t, db.Pool)
+	mux := pgqueue.NewMux()
+	pgqueue.Handle(mux, func(context.Context, *pgqueue.Job[task]) error { return nil }, pgqueue.KindWorkers(20))
+	pgqueue.Handle(mux, func(context.Context, *pgqueue.Job[other]) error { return nil })
+	if _, err := client.NewWorker(mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{"large": {Workers: 50}, "small": {}}}); err != nil {
+		t.Error(err)
+	}
+}
