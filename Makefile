@@ -24,13 +24,16 @@ demo-serve: setup ## start the demo's database again, for psql
 	@cd examples && go run ./indexer serve
 
 demo-clean: ## remove the demo's database
+	@for file in $$(find .demo -name postmaster.pid 2>/dev/null); do \
+	  if kill -0 "$$(head -n 1 $$file)" 2>/dev/null; then echo "the demo's database is running: stop it first"; exit 1; fi; \
+	done
 	@rm -rf .demo
 
-test: setup ## run all tests, with the race detector
+test: setup-tests ## run all tests, with the race detector
 	$(GOTEST) ./...
 	@for module in $(MODULES); do echo "== $$module"; (cd $$module && $(GOTEST) ./...) || exit 1; done
 
-test-full: setup ## run all tests at the sizes of the failure cases (slow)
+test-full: setup-tests ## run all tests at the sizes of the failure cases (slow)
 	PGQUEUE_TEST_FULL=1 go test -race -count=1 -p 2 -timeout 60m ./...
 	@for module in $(MODULES); do echo "== $$module"; (cd $$module && PGQUEUE_TEST_FULL=1 go test -race -count=1 -p 2 -timeout 60m ./...) || exit 1; done
 
@@ -42,7 +45,7 @@ test-newest: ## run all tests on the newest supported Postgres
 	@scripts/setup-postgres.sh --version 18
 	PGQUEUE_POSTGRES_VERSION=18 $(MAKE) --no-print-directory test
 
-fuzz: setup ## fuzz the payload validation against Postgres (FUZZTIME=1m)
+fuzz: setup-tests ## fuzz the payload validation against Postgres (FUZZTIME=1m)
 	go test ./pgqueue -run '^$$' -fuzz FuzzPayload -fuzztime $${FUZZTIME:-1m}
 
 lint: $(GOLANGCI) ## gofmt, vet for Linux, macOS and Windows, golangci-lint, the rules of the house
@@ -72,10 +75,14 @@ db-down: ## stop it and remove its data
 setup:
 	@scripts/setup-postgres.sh
 
+# Tests take no DATABASE_URL, so that they never meet somebody's real database.
+setup-tests:
+	@env -u DATABASE_URL scripts/setup-postgres.sh
+
 $(GOLANGCI):
 	@mkdir -p .bin
 	@GOBIN=$(CURDIR)/.bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION) \
 	  > .bin/install.log 2>&1 || { cat .bin/install.log; exit 1; }
 	@mv .bin/golangci-lint $@
 
-.PHONY: help demo demo-serve demo-clean test test-full test-oldest test-newest fuzz lint bench ci db-up db-down setup
+.PHONY: help demo demo-serve demo-clean test test-full test-oldest test-newest fuzz lint bench ci db-up db-down setup setup-tests

@@ -1,8 +1,10 @@
 package pgqueue_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -82,7 +84,8 @@ func TestTransactionalHandlersLeaveConnectionsToTheWorker(t *testing.T) {
 func TestCompletedJobIsNotLostWhileItsHandlerGoesOn(t *testing.T) {
 	t.Parallel()
 	db := newEffects(t)
-	client := quietClient(t, db.Pool)
+	var complaints bytes.Buffer
+	client := newClient(t, db.Pool, pgqueue.WithLogger(slog.New(slog.NewTextHandler(&complaints, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 	renewals := make(chan runner.RenewEvent, 1000)
 	ended := make(chan error, 1)
 	mux := pgqueue.NewMux()
@@ -97,7 +100,7 @@ func TestCompletedJobIsNotLostWhileItsHandlerGoesOn(t *testing.T) {
 		return err
 	})
 	outcomes := make(chan runner.VerdictEvent, 1)
-	startWorker(t, client, mux, pgqueue.WorkerConfig{
+	worker := startWorker(t, client, mux, pgqueue.WorkerConfig{
 		Queues: pgqueue.Queues{"default": {}}, Lease: 2 * time.Second,
 		Observer: &hooks{
 			renew:   func(e runner.RenewEvent) { renewals <- e },
@@ -112,6 +115,12 @@ func TestCompletedJobIsNotLostWhileItsHandlerGoesOn(t *testing.T) {
 		t.Errorf("outcome %v, want succeeded", got)
 	}
 	requireEffects(t, db.Pool, "done")
+	if err := worker.end(t); err != nil {
+		t.Error(err)
+	}
+	if code := worker.Status().Queues["default"].LastErrorCode; code != "" || complaints.Len() > 0 {
+		t.Errorf("a success is reported as error %q, and logged as:\n%s", code, &complaints)
+	}
 }
 
 // One mux serves a large queue and a small one.

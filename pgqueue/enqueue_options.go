@@ -48,7 +48,8 @@ func OnQueue(queue string) EnqueueOption {
 
 // WithKey gives the job a stable key: of one queue, kind and key at most one job is live (pending or running). Enqueueing
 // a key that is live replaces the input of the pending job, or makes a running one run once more with the new input; at
-// least one run starts after your transaction has committed. With a revision, see [WithRevision], equal input is
+// least one run starts after your transaction has committed. A pending job keeps the earlier of both due times, so that a
+// replacement never loses its place in line, and a delay does not push it back. With a revision, see [WithRevision], equal input is
 // recognised. At most 512 bytes, not empty: build no key from an id that may be missing. A binary key, such as a hash, is
 // given in hex.
 func WithKey(key string) EnqueueOption {

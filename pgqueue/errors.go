@@ -17,7 +17,8 @@ var (
 	// the job is gone. It is also the cause of the context of a handler that lost its lease.
 	ErrLeaseLost = runner.ErrLeaseLost
 
-	// ErrSchema means that the database does not have the tables that this version works with.
+	// ErrSchema means that the database does not have the tables that this version works with. Worker.Run, Drain and DrainTx
+	// look and return it; a single statement, such as an enqueue, fails with Postgres's own error (42P01).
 	ErrSchema = errors.New("the schema is not ready")
 
 	// ErrWorkerRunning is returned by [Worker.Run] when that worker runs already.

@@ -128,7 +128,9 @@ func TestC151_EverythingAtOnce(t *testing.T) {
 					}
 				}
 				for name, act := range actions { // in the order of chance
+					_ = worker.Status() // the more often, the more there is to race with
 					err := act()
+					_ = worker.Status()
 					for _, allowed := range documented {
 						if errors.Is(err, allowed) {
 							err = nil

@@ -12,7 +12,8 @@ const unknownKindDelay = 10 * time.Second
 // Permanent marks err as one that trying again cannot mend: the job ends as failed. nil stays nil.
 func Permanent(err error) error { return runner.Permanent(err) }
 
-// RetryAfter fails the attempt with err and has the job run again no sooner than d from now, on the database's clock.
+// RetryAfter fails the attempt with err and has the job run again no sooner than d from now, on the database's clock. With a nil
+// err it is nil, which means success.
 func RetryAfter(d time.Duration, err error) error { return runner.RetryAfter(d, err) }
 
 // Snooze has the job run again d from now and spends nothing of its budget.

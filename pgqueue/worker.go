@@ -37,6 +37,7 @@ type Worker struct {
 	reaps   *reaper.Reaper
 	probes  *prober
 	logger  *slog.Logger
+	kinds   []string // that have a handler, aliases included
 
 	mutex  sync.Mutex
 	cancel context.CancelFunc // of the running Run; nil when there is none
@@ -47,8 +48,11 @@ type Worker struct {
 // NewWorker makes a worker that serves config.Queues with the handlers of mux. It sends no SQL. Bad settings, and what
 // was wrong with mux's registrations, are returned as errors that name the field.
 func (c *Client) NewWorker(mux *Mux, config WorkerConfig) (*Worker, error) {
+	if c.closed.Load() {
+		return nil, fmt.Errorf("make a worker: %w", ErrClosed)
+	}
 	if mux == nil {
-		return nil, &ValidationError{Field: "mux", Message: "must not be nil"}
+		return nil, fmt.Errorf("make a worker: %w", invalid("mux", "must not be nil"))
 	}
 	if err := config.validate(); err != nil {
 		return nil, fmt.Errorf("make a worker: %w", err)
@@ -91,6 +95,7 @@ func (w *Worker) addQueues(mux *Mux) ([]reaper.Target, error) {
 		return nil, err
 	}
 	names := kindNames(kinds)
+	w.kinds = names
 	handle := &dispatcher{
 		store: w.client.store, pool: w.pool, open: newTransactionSlots(w.pool.Config().MaxConns),
 		handlers: handlers, maxResult: w.client.maxPayload,
@@ -224,6 +229,8 @@ func (w *Worker) serve(ctx context.Context) error {
 	helpers.Go(func() { w.logEnd("reaper", w.reaps.Run(background)) })
 	helpers.Go(func() { w.probes.run(background) })
 
+	w.logger.Info("pgqueue: worker started", "id", w.config.ID, "queues", slices.Sorted(maps.Keys(w.runners)), "kinds", w.kinds)
+	defer w.logger.Info("pgqueue: worker stopped", "id", w.config.ID)
 	var mutex sync.Mutex
 	var errs []error
 	for name, run := range w.runners {

@@ -22,7 +22,7 @@ type Queues map[string]QueueConfig
 
 // QueueConfig is how one process serves one queue. Zero values mean the defaults.
 type QueueConfig struct {
-	// Workers is how many handlers run at a time. Default 2.
+	// Workers is how many handlers run at a time, at most 10,000. Default 2.
 	Workers int
 	// Batch is the most jobs that one claim takes, at most 10,000. Default 64.
 	Batch int

@@ -22,6 +22,8 @@ const (
 
 	// MaxBatch is the largest [Config].Batch and [Config].MaxReport.
 	MaxBatch = 10_000
+	// MaxWorkers is the largest [Config].Workers.
+	MaxWorkers = 10_000
 )
 
 // Config sets up a [Runner]. The zero value is usable: every zero field takes the default that its comment names. A
@@ -55,7 +57,7 @@ type Config struct {
 	// Name of the queue, for logs and observers. It may be empty.
 	Name string
 
-	// Workers is how many handlers run at once. Default 2.
+	// Workers is how many handlers run at once. Default 2, at most [MaxWorkers].
 	Workers int
 
 	// Batch is how many tasks one claim takes at most. Default 64, at most [MaxBatch].
@@ -215,6 +217,8 @@ func (c *Config) resolveSizes() error {
 		c.MaxReport = max(DefaultMaxReport, c.Batch)
 	}
 	switch {
+	case c.Workers > MaxWorkers:
+		return refuse("Workers", "must be at most %d, not %d", MaxWorkers, c.Workers)
 	case c.Workers < 0:
 		return refuse("Workers", "must be at least 1, not %d", c.Workers)
 	case c.Batch < 0 || c.Batch > MaxBatch:

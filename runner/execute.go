@@ -115,7 +115,7 @@ func (s *session[P, R]) settleTask(e *entry[P, R], now time.Time) {
 	if s.ended {
 		return // nobody is left to write it: the lease runs out
 	}
-	if f := e.verdict.Failure; f != nil && !e.settled {
+	if f := e.verdict.Failure; f != nil && !e.settled && e.verdict.Decision != Confirm {
 		s.lastCode, s.lastCodeAt = f.Code, now
 	}
 	if e.pause > 0 {
@@ -297,7 +297,9 @@ func (s *session[P, R]) judge(e *entry[P, R]) {
 	default:
 		v.Decision, v.Failure, v.Delay = Retry, failureOf(err, CodeError, s.cfg.StoreErrorText), s.delay(e)
 	}
-	s.logFailure(e)
+	if v.Decision != Confirm { // the queue decides, and then it is told
+		s.logFailure(e)
+	}
 }
 
 // logFailure tells an operator about an attempt that failed.
@@ -308,12 +310,14 @@ func (s *session[P, R]) logFailure(e *entry[P, R]) {
 	}
 	attrs := []any{"task", e.task.Token.String(), "kind", e.task.Kind, "attempt", e.task.Attempt, "code", f.Code,
 		"error", textOf(e.err)}
-	if e.verdict.Decision == Retry {
-		attrs = append(attrs, "retry_in", e.verdict.Delay)
-	} else {
-		attrs = append(attrs, "retry", "never")
+	switch e.verdict.Decision {
+	case Cancel:
+		s.cfg.Logger.Info("runner: task cancelled by its handler", attrs...)
+	case Fail:
+		s.cfg.Logger.Warn("runner: attempt failed", append(attrs, "retry", "never")...)
+	default:
+		s.cfg.Logger.Warn("runner: attempt failed", append(attrs, "retry_in", e.verdict.Delay)...)
 	}
-	s.cfg.Logger.Warn("runner: attempt failed", attrs...)
 }
 
 func (s *session[P, R]) judgeDecided(e *entry[P, R], d *decided, cause error) {

@@ -157,6 +157,10 @@ func (s *session[P, R]) flush(batch []*entry[P, R]) {
 			outcome = Lost
 		}
 		tally.add(outcome)
+		if e.verdict.Decision == Confirm && (outcome == Retrying || outcome == Dead) {
+			s.lastCode, s.lastCodeAt = e.verdict.Failure.Code, now
+			s.logFailure(e)
+		}
 		if watched {
 			ends = append(ends, s.verdictEvent(e, outcome))
 		}

@@ -220,5 +220,5 @@ func (r *demoRun) howToConnect() string {
 	if r.db.server == nil {
 		return r.db.psql()
 	}
-	return "`cd examples && go run ./indexer serve` starts the database again and prints its URL"
+	return "`make demo-serve` starts the database again and prints its URL"
 }
