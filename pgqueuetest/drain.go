@@ -20,8 +20,7 @@ const stopTimeout = time.Second
 // Drain runs the jobs that are due in queues, and those that they enqueue there, until nothing is due any more; see
 // [pgqueue.Client.Drain]. Without queues it drains [pgqueue.DefaultQueue]. It returns when everything is committed.
 //
-// One handler runs at a time, so that tests are repeatable and handlers may write to the test's variables. Only where the
-// mux bounds a kind with [pgqueue.KindWorkers], there are as many as that needs.
+// One handler runs at a time, so that tests are repeatable and handlers may write to the test's variables.
 //
 // A job that fails does not fail the test: look at the result's Outcomes, and for the reason at the test's output, where
 // clients of [DB.Client] log. It is an error, which ends the test, when the drain cannot be done or takes longer than a
@@ -30,7 +29,7 @@ func Drain(t testing.TB, client *pgqueue.Client, mux *pgqueue.Mux, queues ...str
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), drainTimeout)
 	defer cancel()
-	result, err := client.Drain(ctx, mux, drainConfig(client, mux, queues))
+	result, err := client.Drain(ctx, mux, configFor(queues))
 	if err != nil {
 		t.Fatalf("pgqueuetest: %v (so far: %+v)", err, result.Outcomes)
 	}
@@ -45,35 +44,20 @@ func DrainTx(t testing.TB, tx pgx.Tx, client *pgqueue.Client, mux *pgqueue.Mux, 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), drainTimeout)
 	defer cancel()
-	result, err := client.DrainTx(ctx, tx, mux, configFor(queues, 1))
+	result, err := client.DrainTx(ctx, tx, mux, configFor(queues))
 	if err != nil {
 		t.Fatalf("pgqueuetest: %v (so far: %+v)", err, result.Outcomes)
 	}
 	return result
 }
 
-func configFor(queues []string, workers int) pgqueue.WorkerConfig {
+func configFor(queues []string) pgqueue.WorkerConfig {
 	config := pgqueue.WorkerConfig{Queues: pgqueue.Queues{}, StopTimeout: stopTimeout}
 	if len(queues) == 0 {
 		queues = []string{pgqueue.DefaultQueue}
 	}
 	for _, queue := range queues {
-		config.Queues[queue] = pgqueue.QueueConfig{Workers: workers}
+		config.Queues[queue] = pgqueue.QueueConfig{Workers: 1}
 	}
 	return config
-}
-
-// mostWorkers is where drainConfig gives up.
-const mostWorkers = 1 << 12
-
-// drainConfig finds about the fewest workers that the mux's bounds allow. Making a worker sends nothing. What is wrong for
-// another reason is the drain's to tell.
-func drainConfig(client *pgqueue.Client, mux *pgqueue.Mux, queues []string) pgqueue.WorkerConfig {
-	for workers := 1; workers <= mostWorkers; workers *= 2 {
-		config := configFor(queues, workers)
-		if _, err := client.NewWorker(mux, config); err == nil {
-			return config
-		}
-	}
-	return configFor(queues, 1)
 }

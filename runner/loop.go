@@ -246,6 +246,19 @@ func (s *session[P, R]) setPoll(now time.Time) {
 	s.poll = now.Add(jittered(poll))
 }
 
+// expect makes sure that the loop looks when a task that was put back here becomes due: an idle runner has asked for the
+// next due time before, and would wait for the next poll. The lock is held.
+func (s *session[P, R]) expect(now time.Time, delay time.Duration) {
+	if s.drain || s.poll.IsZero() { // a drain leaves what is due later, and a probe that is under way will tell
+		return
+	}
+	// Not less than a millisecond: clocks are not that exact.
+	if at := now.Add(max(delay, time.Millisecond)); at.Before(s.poll) {
+		s.poll, s.due = at, true
+		poke(s.loopWake)
+	}
+}
+
 // askNextDue asks the queue with a read when to look again.
 func (s *session[P, R]) askNextDue() {
 	wait, ok, err := s.callNextDue()

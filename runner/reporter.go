@@ -157,6 +157,9 @@ func (s *session[P, R]) flush(batch []*entry[P, R]) {
 			outcome = Lost
 		}
 		tally.add(outcome)
+		if outcome == Retrying || outcome == Snoozed {
+			s.expect(now, e.verdict.Delay)
+		}
 		if e.verdict.Decision == Confirm && (outcome == Retrying || outcome == Dead) {
 			s.lastCode, s.lastCodeAt = e.verdict.Failure.Code, now
 			s.logFailure(e)
