@@ -20,11 +20,13 @@ WITH claimed AS (
               (SELECT clock_timestamp()) AS found_at
 )
 SELECT c.id, c.attempt, c.kind, c.priority, c.run_at, c.failures, c.max_attempts, c.generation, c.key, c.revision,
-       c.created_at, c.payload, c.metadata, c.tags,
-       coalesce(c.found_at, clock_timestamp()) AS found_at, statement_timestamp() AS claimed_at, now() AS db_now, s.history, s.paused
-FROM (SELECT coalesce((SELECT q.history FROM {schema}.queues q WHERE q.name = $1), 'full') AS history,
-             EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL) AS paused) s
-     LEFT JOIN claimed c ON true;
+       c.created_at, c.payload, c.metadata, c.tags, c.found_at,
+       NULL AS claimed_at, NULL AS db_now, NULL AS history, NULL AS paused
+FROM claimed c
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, clock_timestamp(),
+       statement_timestamp(), now(), coalesce((SELECT q.history FROM {schema}.queues q WHERE q.name = $1), 'full'),
+       EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL);
 
 -- name: complete
 WITH d AS (
@@ -46,10 +48,10 @@ FROM d RETURNING id, attempt;
 
 -- name: complete_forget
 DELETE FROM {schema}.jobs
-WHERE queue = $1 AND id = ANY (ARRAY (
-    SELECT l.id FROM unnest($2::bigint[], $3::int[]) f(id, attempt)
+WHERE queue = $1 AND ctid = ANY (ARRAY (
+    SELECT l.ctid FROM unnest($2::bigint[], $3::int[]) f(id, attempt)
            CROSS JOIN LATERAL (
-              SELECT j.id FROM {schema}.jobs j
+              SELECT j.ctid FROM {schema}.jobs j
               WHERE j.queue = $1 AND j.id = f.id AND j.attempt = f.attempt
                 AND j.claimed_at IS NOT NULL AND j.generation = j.claimed_generation
               FOR UPDATE SKIP LOCKED) l))

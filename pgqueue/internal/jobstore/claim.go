@@ -45,7 +45,7 @@ func (q *Queue) Claim(ctx context.Context, request runner.ClaimRequest) ([]runne
 		if err != nil {
 			return err
 		}
-		head, found, err = readClaim(rows, q.config.Name, q.config.Kinds)
+		head, found, err = readClaim(rows, q.config.Name, q.config.Kinds, request.Limit)
 		return err
 	})
 	if err != nil {

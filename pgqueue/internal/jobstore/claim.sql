@@ -3,9 +3,9 @@
 -- name: claim
 -- $1 queue  $2 limit  $3 lease in µs  $4 who claims  $5 kinds (NULL = any)  $6 priorities in the wanted order
 -- $7 mark run_at[]  $8 mark id[] (one mark for each priority; '-infinity' and 0 make it a full scan)
--- Always answers at least one row: the envelope of database time, history setting and pause, with an id of NULL when
--- nothing was claimed. So an empty answer still tells the time that the marks move to, and completion knows what the
--- queue keeps without a statement of its own.
+-- One row of the answer, without an id, is the envelope: database time, history setting and pause, from the same snapshot as
+-- the rest. So an empty answer still tells the time that the marks move to, and completion knows what the queue keeps without
+-- a statement of its own. It is a row because as columns of each job it costs more than all the job's numbers.
 --
 -- * = ANY (ARRAY (...)) runs the inner SELECT exactly once. As IN (... LIMIT n ...) or a joined subquery it may be run
 --   again for every outer row, and one claim then takes the whole queue.
@@ -21,7 +21,8 @@
 --   is before whatever was enqueued in it.
 -- * RETURNING has no order, whatever the inner SELECT says: the caller sorts.
 -- * found_at - claimed_at is what the scan cost on the server: the network and the wait for a connection say nothing about
---   dead index entries. In its own SELECT the clock is read once, at the first row, when the scan is over and the writing begins.
+--   dead index entries. In its own SELECT the clock is read once, at the first row, when the scan is over and the writing begins;
+--   where there is no row the envelope's counts.
 -- * Empty metadata and tags, which most jobs have, come as NULL: turning them into text and reading that back costs more than
 --   the scan.
 -- * errors stay behind. They are not needed to run a job and can be the largest part of the row.
@@ -44,11 +45,13 @@ WITH claimed AS (
               (SELECT clock_timestamp()) AS found_at
 )
 SELECT c.id, c.attempt, c.kind, c.priority, c.run_at, c.failures, c.max_attempts, c.generation, c.key, c.revision,
-       c.created_at, c.payload, c.metadata, c.tags,
-       coalesce(c.found_at, clock_timestamp()) AS found_at, statement_timestamp() AS claimed_at, now() AS db_now, s.history, s.paused
-FROM (SELECT coalesce((SELECT q.history FROM {schema}.queues q WHERE q.name = $1), 'full') AS history,
-             EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL) AS paused) s
-     LEFT JOIN claimed c ON true;
+       c.created_at, c.payload, c.metadata, c.tags, c.found_at,
+       NULL AS claimed_at, NULL AS db_now, NULL AS history, NULL AS paused
+FROM claimed c
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, clock_timestamp(),
+       statement_timestamp(), now(), coalesce((SELECT q.history FROM {schema}.queues q WHERE q.name = $1), 'full'),
+       EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL);
 
 -- name: probe
 -- $1 queue[]  $2 mark run_at[] and $3 mark id[], four a queue: priorities 1..4  $4 kinds (NULL = any)

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Columns of the claim's answer. The envelope is behind the row.
+// Columns of the claim's answer. Those behind colFoundAt are NULL but in the envelope, which is a row of its own.
 const (
 	colID = iota
 	colAttempt
@@ -50,8 +50,9 @@ type claimReader struct {
 	queue   string
 	kinds   []string // that are known: a row gets one of these strings, not its own copy
 	head    envelope
+	began   pgtype.Timestamptz // claimed_at of all rows
+	scanned pgtype.Timestamptz // when the scan was over
 	history string
-	claimed time.Time
 
 	rows  []Row
 	bytes []byte
@@ -60,7 +61,7 @@ type claimReader struct {
 
 // readClaim reads the answer of the claim statement. Each value is decoded by itself: pgx closes the whole result at
 // the first value that does not scan, and one unreadable row would take its batch with it, claimed and never run.
-func readClaim(rows pgx.Rows, queue string, kinds []string) (envelope, []claimedRow, error) {
+func readClaim(rows pgx.Rows, queue string, kinds []string, limit int) (envelope, []claimedRow, error) {
 	defer rows.Close()
 	r := claimReader{queue: queue, kinds: kinds}
 	for rows.Next() {
@@ -68,33 +69,41 @@ func readClaim(rows pgx.Rows, queue string, kinds []string) (envelope, []claimed
 		if r.scan.types == nil {
 			r.scan = newScanner(rows)
 			r.binary, r.location = r.scan.binaryClaim()
-			if err := r.readHead(values); err != nil {
-				return r.head, nil, err
-			}
+			r.found = make([]claimedRow, 0, min(limit, maxRows))
 		}
-		if values[colID] == nil { // nothing claimed: the envelope alone
-			continue
+		var err error
+		if values[colID] == nil {
+			err = r.readHead(values)
+		} else {
+			err = r.readRow(values)
 		}
-		if err := r.readRow(values); err != nil {
+		if err != nil {
 			return r.head, nil, err
 		}
 	}
+	claimed := finite(r.began)
+	for i := range r.found {
+		r.found[i].row.History, r.found[i].row.ClaimedAt = r.history, claimed
+	}
+	r.head.took = r.scanned.Time.Sub(r.began.Time).Microseconds()
 	return r.head, r.found, rows.Err()
 }
 
-// readHead reads what is the same in every row.
+// readHead reads the envelope.
 func (r *claimReader) readHead(values [][]byte) error {
-	var found, claimed pgtype.Timestamptz
+	if len(r.found) == 0 {
+		if err := r.scan.value(colFoundAt, values[colFoundAt], &r.scanned); err != nil {
+			return err
+		}
+	}
 	for _, column := range []struct {
 		at  int
 		dst any
-	}{{colFoundAt, &found}, {colClaimedAt, &claimed}, {colNow, &r.head.now}, {colHistory, &r.history}, {colPaused, &r.head.paused}} {
+	}{{colClaimedAt, &r.began}, {colNow, &r.head.now}, {colHistory, &r.history}, {colPaused, &r.head.paused}} {
 		if err := r.scan.value(column.at, values[column.at], column.dst); err != nil {
 			return err
 		}
 	}
-	r.claimed = finite(claimed)
-	r.head.took = found.Time.Sub(claimed.Time).Microseconds()
 	return nil
 }
 
@@ -104,7 +113,12 @@ func (r *claimReader) readRow(values [][]byte) error {
 	}
 	row := &r.rows[0]
 	r.rows = r.rows[1:]
-	row.Queue, row.History, row.ClaimedAt = r.queue, r.history, r.claimed
+	row.Queue = r.queue
+	if len(r.found) == 0 {
+		if err := r.scan.value(colFoundAt, values[colFoundAt], &r.scanned); err != nil {
+			return err
+		}
+	}
 	next := claimedRow{row: row}
 	var err error
 	if r.binary {
@@ -115,7 +129,6 @@ func (r *claimReader) readRow(values [][]byte) error {
 	if err != nil {
 		return err
 	}
-	next.at = micros(next.runAt)
 	if row.Metadata == nil {
 		row.Metadata = r.copied([]byte("{}"))
 	}
@@ -136,8 +149,9 @@ func (r *claimReader) readBinary(row *Row, next *claimedRow, values [][]byte) {
 	row.MaxAttempts = int(int16(binary.BigEndian.Uint16(values[colMaxAttempts])))
 	row.Generation = int(int32(binary.BigEndian.Uint32(values[colGeneration])))
 	row.Key, row.Revision = optional(values[colKey]), optional(values[colRevision])
-	next.runAt = r.timestamp(values[colRunAt])
-	row.RunAt, row.CreatedAt = finite(next.runAt), finite(r.timestamp(values[colCreatedAt]))
+	due := r.timestamp(values[colRunAt])
+	next.at = micros(due)
+	row.RunAt, row.CreatedAt = finite(due), finite(r.timestamp(values[colCreatedAt]))
 	row.Payload = r.copied(values[colPayload])
 	if values[colMetadata] != nil {
 		row.Metadata = r.copied(values[colMetadata])
@@ -156,16 +170,17 @@ func (r *claimReader) readAny(row *Row, next *claimedRow, values [][]byte) error
 			return err
 		}
 	}
-	var created pgtype.Timestamptz
+	var due, created pgtype.Timestamptz
 	for i, dst := range []any{
-		&row.Kind, &row.Priority, &next.runAt, &row.Failures, &row.MaxAttempts, &row.Generation, &row.Key, &row.Revision,
+		&row.Kind, &row.Priority, &due, &row.Failures, &row.MaxAttempts, &row.Generation, &row.Key, &row.Revision,
 		&created, (*[]byte)(&row.Payload), (*[]byte)(&row.Metadata), &row.Tags,
 	} {
 		if err := r.scan.value(colKind+i, values[colKind+i], dst); err != nil && next.err == nil {
 			next.err = fmt.Errorf("%s: %w", row, err)
 		}
 	}
-	row.RunAt, row.CreatedAt = finite(next.runAt), finite(created)
+	next.at = micros(due)
+	row.RunAt, row.CreatedAt = finite(due), finite(created)
 	return nil
 }
 

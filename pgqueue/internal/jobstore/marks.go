@@ -19,7 +19,7 @@ type marks struct {
 	poll    time.Duration // dear full scans are at least so far apart
 	longest time.Duration // and at most so far
 	margin  time.Duration // how far marks stay behind the database's now
-	cheap   time.Duration // a full scan that takes less is never rationed
+	cheap   time.Duration // a full scan that takes less is rationed in a backlog only
 
 	mu   sync.Mutex
 	sets map[string]*markSet // by kinds
@@ -52,8 +52,8 @@ type start struct {
 }
 
 const (
-	// rowCost is taken off a scan's duration for each row that it claimed: that is work, not walking.
-	rowCost = 5 * time.Microsecond
+	// rowCost is taken off a scan's duration for each row that it claimed: finding and locking it is work, not walking.
+	rowCost = 500 * time.Nanosecond
 	// While claims find all that they ask for, full scans that are cheap, but not next to nothing, are so far apart. A
 	// late job that belongs before the others waits for that long.
 	backlogGap   = 100 * time.Millisecond
@@ -180,7 +180,7 @@ func (m *marks) done(from start, head envelope, classes []int16, rows []claimedR
 	if len(rows) >= limit {
 		last := rows[len(rows)-1]
 		exhausted = slices.Index(classes, last.row.Priority)
-		reached = mark{runAt: last.runAt, id: last.row.ID}
+		reached = last.mark()
 		if latest.before(reached) {
 			reached = latest
 		}

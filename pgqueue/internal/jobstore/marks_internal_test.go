@@ -115,3 +115,37 @@ func TestScanKey(t *testing.T) {
 		t.Fatalf("keys %v", keys)
 	}
 }
+
+// In a backlog what one claim has taken lies in the way of the next.
+func TestMarksRationCheapScansInABacklog(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		claimed int
+		took    time.Duration
+		full    bool
+	}{
+		{claimed: 1, took: 2 * time.Millisecond, full: false},
+		{claimed: 0, took: 2 * time.Millisecond, full: true},
+		{claimed: 1, took: 50 * time.Microsecond, full: true},
+	} {
+		m := &marks{poll: time.Second, longest: time.Minute, cheap: 5 * time.Millisecond}
+		classes := allClasses()
+		head := envelope{now: pgtype.Timestamptz{Time: time.Now(), Valid: true}, took: c.took.Microseconds()}
+		rows := make([]claimedRow, c.claimed)
+		for i := range rows {
+			rows[i] = claimedRow{row: &Row{ID: 1, Priority: 1}, at: head.now.Time.UnixMicro()}
+		}
+		for range 2 { // a single slow scan may be chance
+			from := m.begin("k", "k", classes)
+			from.full = true
+			m.done(from, head, classes, rows, 1)
+		}
+		if got := m.begin("k", "k", classes).full; got != c.full {
+			t.Errorf("after scans of %v that claimed %d of 1 the next is full: %v, want %v", c.took, c.claimed, got, c.full)
+		}
+		m.sets["k"].lastFull = time.Now().Add(-time.Second)
+		if !m.begin("k", "k", classes).full {
+			t.Errorf("scans of %v that claimed %d: none is full any more", c.took, c.claimed)
+		}
+	}
+}

@@ -108,7 +108,7 @@ func (s *Store) queue(config QueueConfig) (*Queue, error) {
 }
 
 const (
-	cheapScan  = 5 * time.Millisecond // full scans below this run at every claim
+	cheapScan  = 5 * time.Millisecond // full scans below this run at every claim, but for a backlog
 	longestGap = 30 * time.Second     // full scans are never further apart, however dear
 )
 

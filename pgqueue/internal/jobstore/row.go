@@ -63,10 +63,23 @@ type envelope struct {
 
 // claimedRow is one row of a claim's answer.
 type claimedRow struct {
-	row   *Row
-	runAt pgtype.Timestamptz // as stored, infinity included
-	at    int64              // the same in microseconds, for sorting
-	err   error              // why the row cannot be used
+	row *Row
+	at  int64 // run_at as stored, infinity included, as micros counts
+	err error // why the row cannot be used
+}
+
+// mark is the row's place in the index.
+func (c claimedRow) mark() mark {
+	at := mark{runAt: pgtype.Timestamptz{Valid: true}, id: c.row.ID}
+	switch c.at {
+	case math.MaxInt64:
+		at.runAt.InfinityModifier = pgtype.Infinity
+	case math.MinInt64:
+		at.runAt.InfinityModifier = pgtype.NegativeInfinity
+	default:
+		at.runAt.Time = time.UnixMicro(c.at)
+	}
+	return at
 }
 
 // sortClaimed puts rows in the order in which they should start: RETURNING has none. Rows of the same instant, as a bulk

@@ -10,7 +10,7 @@
 --   whole table, and walks the arrays once for each job that runs: 700 ms instead of 10 for 1,325 of them (docs/decisions/0001).
 -- * The write step finds its rows by queue and id alone. A condition on the row's other columns there is checked against the
 --   snapshot's older version first; a row that was replaced in between would be neither deleted nor put back and stay in
---   running. A join by ctid fails in the same way.
+--   running. A join by ctid fails in the same way (but for complete_forget, behind which somebody asks again).
 -- * The outcome is what was really written (RETURNING), never what the lock step planned.
 -- * generation <> claimed_generation, "superseded", is asked first. Otherwise a job with one attempt whose input was
 --   replaced during the run would die of the old input's failure, and the new input would never run.
@@ -40,11 +40,13 @@ FROM d RETURNING id, attempt;
 
 -- name: complete_forget
 -- Success on a queue that keeps no history of successes: one DELETE. Arguments as in complete, without the last.
+-- By ctid, which saves looking up each id a second time. A row that was renewed between snapshot and lock has another ctid than
+-- the snapshot's, and is left out: the verdict comes back Busy, the claim stands, and the next report finds it.
 DELETE FROM {schema}.jobs
-WHERE queue = $1 AND id = ANY (ARRAY (
-    SELECT l.id FROM unnest($2::bigint[], $3::int[]) f(id, attempt)
+WHERE queue = $1 AND ctid = ANY (ARRAY (
+    SELECT l.ctid FROM unnest($2::bigint[], $3::int[]) f(id, attempt)
            CROSS JOIN LATERAL (
-              SELECT j.id FROM {schema}.jobs j
+              SELECT j.ctid FROM {schema}.jobs j
               WHERE j.queue = $1 AND j.id = f.id AND j.attempt = f.attempt
                 AND j.claimed_at IS NOT NULL AND j.generation = j.claimed_generation
               FOR UPDATE SKIP LOCKED) l))
