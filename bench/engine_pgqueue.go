@@ -16,8 +16,8 @@ import (
 // The settings with which pgqueue drains. The defaults suit handlers that do something; a no-op takes less than its share of
 // a claim of 64, and more workers than a machine of two cores can keep busy only wait for each other.
 const (
-	pgqueueWorkers = 8
-	pgqueueBatch   = 5000
+	pgqueueWorkers = 4
+	pgqueueBatch   = 10_000
 )
 
 // noop is a job of 100 bytes that does nothing.

@@ -21,7 +21,7 @@ func TestC18_PreparedTransactions(t *testing.T) {
 	ran := make(chan int, 10)
 	mux := pgqueue.NewMux()
 	pgqueue.Handle(mux, func(_ context.Context, job *pgqueue.Job[task]) error { ran <- job.Args.N; return nil })
-	startWorker(t, silent, mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{"default": {Poll: 200 * time.Millisecond}}})
+	startWorker(t, silent, mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{"default": {Workers: 1, Poll: 200 * time.Millisecond}}})
 	want := func(n int) {
 		t.Helper()
 		if got := receive(t, ran, "a job"); got != n {

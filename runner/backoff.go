@@ -36,9 +36,9 @@ type Exponential struct {
 	Jitter float64       // the share of the delay that is random each way: between 0 and 0.5, and otherwise cut to that
 }
 
-// DefaultBackoff doubles from 1 s up to 1 min, with 15 % jitter.
+// DefaultBackoff doubles from 1 s up to 1 min, with 25 % jitter.
 func DefaultBackoff() Exponential {
-	return Exponential{Base: time.Second, Max: time.Minute, Factor: 2, Jitter: 0.15}
+	return Exponential{Base: time.Second, Max: time.Minute, Factor: 2, Jitter: 0.25}
 }
 
 // OutboxBackoff suits calls to other systems: 30 s, 2 min, 8 min, 32 min, then 1 h, with 15 % jitter.

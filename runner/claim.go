@@ -47,6 +47,9 @@ func (s *session[P, R]) claim(request ClaimRequest, asked []*kindState) {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.claims--
+	s.promised -= request.Limit
+	s.full = err == nil && len(tasks) >= request.Limit
 	if err != nil {
 		s.failures++
 		s.hold = now.Add(backoffBetween(s.failures, minClaimBackoff, maxClaimBackoff))

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// loop claims until the session stops. One claim is under way at a time.
+// loop claims until the session stops. One claim is under way at a time, or two in a backlog; see overlapFrom.
 func (s *session[P, R]) loop() {
+	defer s.claimers.Wait()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -24,7 +25,14 @@ func (s *session[P, R]) loop() {
 		case stepEnd:
 			return
 		case stepClaim:
-			s.claim(do.request, do.asked)
+			if do.overlap {
+				s.claimers.Go(func() {
+					s.claim(do.request, do.asked)
+					poke(s.loopWake)
+				})
+			} else {
+				s.claim(do.request, do.asked)
+			}
 		case stepProbe:
 			s.askNextDue()
 		case stepSleep:
@@ -56,6 +64,7 @@ type plan struct {
 	until   time.Time // stepSleep; zero: until poked
 	request ClaimRequest
 	asked   []*kindState
+	overlap bool // the loop does not wait for this claim
 	wake    WakeSource
 	hints   int
 }
@@ -66,6 +75,13 @@ func (s *session[P, R]) plan(now time.Time) (do plan) {
 	if s.stopping {
 		do.step = stepEnd
 		return do
+	}
+	if s.claims > 0 {
+		// Hints and polls wait until no claim is under way: an answer that knows nothing of them must not undo them.
+		if s.mayOverlap() {
+			s.planClaim(&do)
+		}
+		return do // the end of a claim pokes
 	}
 	if hints, due := s.window.take(now); due {
 		do.wake, do.hints = WakeHint, hints
@@ -115,12 +131,26 @@ func (s *session[P, R]) plan(now time.Time) (do plan) {
 			return do
 		}
 	}
+	s.planClaim(&do)
+	return do
+}
+
+// overlapFrom is the size from which two claims may be under way at a time. In a backlog the claims of one runner are what
+// limits it: while thousands of tasks are read and handed out, the next ones can be claimed. A small claim is over before
+// that would pay, and two cost more than one.
+const overlapFrom = 512
+
+// mayOverlap says whether a second claim may join the one that is under way. The lock is held.
+func (s *session[P, R]) mayOverlap() bool { return s.claims == 1 && s.full && s.overlaps }
+
+// planClaim plans a claim if there is room for what it brings. The lock is held.
+func (s *session[P, R]) planClaim(do *plan) {
 	limit, asked := s.want()
 	if limit <= 0 {
 		s.room = true
-		return do
+		return
 	}
-	do.step, do.asked = stepClaim, asked
+	do.step, do.asked, do.overlap = stepClaim, asked, s.full && s.overlaps && limit >= overlapFrom
 	do.request = ClaimRequest{Limit: limit, Classes: s.rotation.order(), Lease: s.cfg.Lease}
 	if s.kinds.named {
 		for _, k := range asked {
@@ -130,8 +160,9 @@ func (s *session[P, R]) plan(now time.Time) (do plan) {
 	for _, k := range asked {
 		k.ended = 0
 	}
-	s.calm = s.inWork() == 0
-	return do
+	s.calm = s.inWork() == 0 && s.claims == 0
+	s.claims++
+	s.promised += limit
 }
 
 // planDrainEnd ends a drain once nothing is in flight.
@@ -184,6 +215,9 @@ func (s *session[P, R]) wantOf(group []*kindState) (limit int, asked []*kindStat
 
 // wants says whether want would claim.
 func (s *session[P, R]) wants() bool {
+	if s.claims > 0 && !s.mayOverlap() {
+		return false // the end of a claim pokes
+	}
 	for _, group := range s.kinds.groups {
 		if k := group[0]; k.size > 0 {
 			if k.more && s.wantBatches(k) > 0 {
@@ -208,18 +242,24 @@ func (s *session[P, R]) wants() bool {
 // fetches ahead.
 func (s *session[P, R]) wantLimit() (limit int, filling bool) {
 	free := s.cfg.Workers - s.running - s.buffer.batchSlots(nil)
-	limit = max(0, free-s.buffer.startable())
+	limit = max(0, free-s.buffer.startable()-s.promised)
 	ahead := s.ahead()
 	// Ahead of the slots a claim is made only when half of the place is free: small claims cost as much as large ones.
-	if room := ahead + free - (s.buffer.length - s.kinds.collected()); room > limit && 2*room >= ahead {
+	room := ahead + free - (s.buffer.length - s.kinds.collected()) - s.promised
+	if room > limit && 2*room >= ahead {
 		limit, filling = room, true
+		if s.full && s.overlaps && ahead/2 >= overlapFrom {
+			limit = min(limit, ahead/2) // and another claim for the other half
+		}
 	}
 	return min(limit, s.cfg.Batch, s.spare()), filling
 }
 
 // spare is how many more tasks may be held. What has been claimed and not written stays in memory, whatever becomes of
 // the store.
-func (s *session[P, R]) spare() int { return s.kinds.capacity + 3*s.cfg.Batch - s.inWork() }
+func (s *session[P, R]) spare() int {
+	return s.kinds.capacity + 3*s.cfg.Batch - s.inWork() - s.promised
+}
 
 // asks says whether a claim asks for a kind. One at its bound is left out, unless it is alive and the claim fetches
 // ahead. One below its bound is asked for also when every slot is taken: others may keep them all for as long as they

@@ -45,6 +45,11 @@ type session[P, R any] struct {
 	allDone  chan struct{} // closed when the last worker has exited
 
 	// The loop's own.
+	claimers    sync.WaitGroup
+	claims      int  // under way
+	promised    int  // what they ask for, together
+	full        bool // the latest claim to end brought all that it asked for
+	overlaps    bool // one claim may join another
 	rotation    rotation
 	turn        int // the group of kinds whose turn it is to be claimed first
 	window      window
@@ -125,6 +130,7 @@ func newSession[P, R any](ctx context.Context, r *Runner[P, R], drain bool) *ses
 		s.slots[i] = &slot[P, R]{}
 	}
 	s.tasks = sync.NewCond(&s.mu)
+	s.overlaps = len(s.kinds.groups) == 1 && s.kinds.groups[0][0].size == 0 // kinds with batches are claimed in turn
 	return s
 }
 
