@@ -106,3 +106,21 @@ func TestC47_ManyInFlight(t *testing.T) {
 		t.Errorf("%d of %d jobs have succeeded", n, 2*each+waiting)
 	}
 }
+
+// The second signal does not wait for the stop to be patient: a handler that heeds its context hands its job back at once.
+func TestSecondSignalStopsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	first := s.child(program{Workers: 2, StopTimeout: time.Hour}) // the first signal alone would wait for so long
+	job := s.enqueue(holdJob{})
+	first.await("the start", 1, of(eventStart, job))
+	first.terminate()
+	first.signal(syscall.SIGTERM)
+	first.exit(0)
+
+	finish := first.await("the return of the handler", 1, of(eventFinish, job))[0]
+	if finish.Cause != runner.ErrStopping.Error() {
+		t.Errorf("the handler's context: %+v", finish)
+	}
+	s.requireLive(job, live{State: "pending", Attempt: 1, Due: true})
+}

@@ -49,12 +49,19 @@ func runProgram(text string) int {
 		logger.Error("the program cannot be read", "error", err)
 		return 2
 	}
-	// As a service would: the first signal asks to stop.
+	// As a service would: the first signal asks to stop, the second stops at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, func() { said.say(event{What: eventStopping}) })
+	hurry := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		second, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		said.say(event{What: eventStopping})
+		<-second.Done()
+		close(hurry)
+	})
 	orders := listenToParent()
-	err := p.run(ctx, said, orders, logger)
+	err := p.run(ctx, hurry, said, orders, logger)
 	if err != nil {
 		logger.Error("the worker ended with an error", "error", err)
 		return 1
@@ -80,7 +87,7 @@ func listenToParent() <-chan struct{} {
 }
 
 // run serves or drains.
-func (p program) run(ctx context.Context, said *voice, goOn <-chan struct{}, logger *slog.Logger) error {
+func (p program) run(ctx context.Context, hurry <-chan struct{}, said *voice, goOn <-chan struct{}, logger *slog.Logger) error {
 	poolConfig, err := pgxpool.ParseConfig(p.URL)
 	if err != nil {
 		return err
@@ -116,6 +123,10 @@ func (p program) run(ctx context.Context, said *voice, goOn <-chan struct{}, log
 	if err != nil {
 		return err
 	}
+	go func() {
+		<-hurry
+		_ = worker.StopNow(context.Background()) // Run's error says the same
+	}()
 	said.say(event{What: eventReady, Worker: worker.Status().ID})
 	err = worker.Run(ctx)
 	var outcomes runner.Outcomes
