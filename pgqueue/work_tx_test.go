@@ -276,7 +276,7 @@ func TestDrainTxDoesOneThingAtATime(t *testing.T) {
 			}
 		}
 		if job.Args.N%3 == 0 {
-			return errors.New("no")
+			return pgqueue.RetryAfter(time.Hour, errors.New("no")) // not due again in this drain, however slow it is
 		}
 		return nil
 	}, pgqueue.KindWorkers(7), pgqueue.KindDeadline(-1)) // bounds that one worker without renewal cannot have
