@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"strconv"
 	"sync"
 	"time"
@@ -136,7 +137,7 @@ func (s *Server) startOnPort(ctx context.Context, fixed int) error {
 			s.setProcess(process)
 			return nil
 		}
-		if attempt == 20 || !errors.Is(err, errRetry) {
+		if attempt >= 20 && !memoryHeld(err) || attempt == 300 || !errors.Is(err, errRetry) {
 			if ctx.Err() != nil {
 				err = errors.Join(err, last) // the reason of the attempt before says more than that the time is up
 			}
@@ -148,6 +149,10 @@ func (s *Server) startOnPort(ctx context.Context, fixed int) error {
 		}
 	}
 }
+
+// memoryHeld tells whether backends of a killed server still hold its shared memory. They end by themselves, but on a busy
+// machine not at once.
+func memoryHeld(err error) bool { return strings.Contains(err.Error(), "pre-existing shared memory block") }
 
 // makeSocketDir makes the directory of the socket, inside the cluster's directory unless that path is too long.
 func (s *Server) makeSocketDir() error {
