@@ -9,8 +9,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -152,7 +152,9 @@ func (s *Server) startOnPort(ctx context.Context, fixed int) error {
 
 // memoryHeld tells whether backends of a killed server still hold its shared memory. They end by themselves, but on a busy
 // machine not at once.
-func memoryHeld(err error) bool { return strings.Contains(err.Error(), "pre-existing shared memory block") }
+func memoryHeld(err error) bool {
+	return strings.Contains(err.Error(), "pre-existing shared memory block")
+}
 
 // makeSocketDir makes the directory of the socket, inside the cluster's directory unless that path is too long.
 func (s *Server) makeSocketDir() error {
