@@ -23,7 +23,8 @@ func TestC151_EverythingAtOnce(t *testing.T) {
 	db := pgqueuetest.New(t)
 	pool := poolLike(t, db.Pool, func(c *pgxpool.Config) { c.MaxConns = 20 })
 	client, closing := quietClient(t, pool, pgqueue.WithHintWindow(10*time.Millisecond)), quietClient(t, pool)
-	ctx := testContext(t)
+	ctx, cancel := context.WithTimeout(context.Background(), size(2*time.Minute, 15*time.Minute))
+	defer cancel()
 	mux := pgqueue.NewMux()
 	pgqueue.Handle(mux, func(_ context.Context, job *pgqueue.Job[task]) error {
 		if job.Args.N%3 == 0 {
@@ -117,7 +118,7 @@ func TestC151_EverythingAtOnce(t *testing.T) {
 		"drain": func() error { _, err := client.Drain(ctx, mux, config); return err },
 	}
 	documented := []error{pgqueue.ErrNotFound, pgqueue.ErrJobLive, pgqueue.ErrClosed}
-	rounds := size(6, 150)
+	rounds := size(6, 40)
 	var callers sync.WaitGroup
 	for caller := range 8 {
 		callers.Go(func() {
