@@ -135,3 +135,26 @@ func TestKindBoundsFitTheQueue(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWorkersAreRefusedBeforeAnySQL(t *testing.T) {
+	t.Parallel()
+	db := newEffects(t)
+	client := quietClient(t, db.Pool)
+	mux := pgqueue.NewMux()
+	pgqueue.Handle(mux, func(context.Context, *pgqueue.Job[task]) error { return nil })
+	config := pgqueue.WorkerConfig{Queues: pgqueue.Queues{"default": {Workers: runner.MaxWorkers + 1}}}
+	var refused *pgqueue.ValidationError
+	if _, err := client.NewWorker(mux, config); !errors.As(err, &refused) || refused.Field != `Queues["default"].Workers` {
+		t.Errorf("too many workers: %v", err)
+	}
+	if err := client.Close(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	config.Queues["default"] = pgqueue.QueueConfig{}
+	if _, err := client.NewWorker(mux, config); !errors.Is(err, pgqueue.ErrClosed) {
+		t.Errorf("NewWorker of a closed client: %v", err)
+	}
+	if _, err := client.Drain(testContext(t), mux, config); !errors.Is(err, pgqueue.ErrClosed) {
+		t.Errorf("Drain of a closed client: %v", err)
+	}
+}

@@ -177,7 +177,8 @@ type handleOptions struct {
 }
 
 // KindWorkers lets at most n jobs of the kind run at a time in one queue of one process. The default is one less than
-// the workers of the queue where several kinds are registered, so that a stalled kind never holds every slot.
+// the workers of the queue where several kinds are registered, so that a stalled kind never holds every slot; a larger n
+// counts as that much too, because one mux may serve a large queue and a small one.
 func KindWorkers(n int) HandleOption { return func(o *handleOptions) { o.workers = n } }
 
 // KindDeadline replaces the queue's deadline for the kind; negative means none.

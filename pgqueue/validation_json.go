@@ -125,7 +125,7 @@ func (s *jsonScanner) escape(i int) int {
 	return i + 6
 }
 
-// unicodeEscape reads \uXXXX at i.
+// unicodeEscape reads an escape such as \u0041 at i.
 func unicodeEscape(text []byte, i int) (unit uint64, ok bool) {
 	if i+6 > len(text) || text[i] != '\\' || text[i+1] != 'u' {
 		return 0, false
