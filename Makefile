@@ -8,7 +8,9 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(CURDIR)/.bin/golangci-lint-$(GOLANGCI_VERSION)
 
 # The modules beside the core; each replaces it by path.
-MODULES := integration examples bench
+MODULES := integration examples bench pgqueuetest/pgcontainer
+# Those whose tests need nothing but a Postgres; pgcontainer's need a container engine, see test-containers.
+TESTED := integration examples bench
 
 # -p 2: packages that start their own Postgres share the machine better two at a time.
 # -count=1: the version of the server is no part of the cache's key.
@@ -31,11 +33,11 @@ demo-clean: ## remove the demo's database
 
 test: setup-tests ## run all tests, with the race detector
 	$(GOTEST) ./...
-	@for module in $(MODULES); do echo "== $$module"; (cd $$module && $(GOTEST) ./...) || exit 1; done
+	@for module in $(TESTED); do echo "== $$module"; (cd $$module && $(GOTEST) ./...) || exit 1; done
 
 test-full: setup-tests ## run all tests at the sizes of the failure cases (slow)
 	PGQUEUE_TEST_FULL=1 go test -race -count=1 -p 2 -timeout 60m ./...
-	@for module in $(MODULES); do echo "== $$module"; (cd $$module && PGQUEUE_TEST_FULL=1 go test -race -count=1 -p 2 -timeout 60m ./...) || exit 1; done
+	@for module in $(TESTED); do echo "== $$module"; (cd $$module && PGQUEUE_TEST_FULL=1 go test -race -count=1 -p 2 -timeout 60m ./...) || exit 1; done
 
 test-oldest: ## run all tests on the oldest supported Postgres
 	@scripts/setup-postgres.sh --version 14
@@ -44,6 +46,12 @@ test-oldest: ## run all tests on the oldest supported Postgres
 test-newest: ## run all tests on the newest supported Postgres
 	@scripts/setup-postgres.sh --version 18
 	PGQUEUE_POSTGRES_VERSION=18 $(MAKE) --no-print-directory test
+
+test-matrix: ## run the core and integration suites on Postgres 14 to 18 and compare what passed (VERSIONS="14 15")
+	@scripts/test-matrix.sh $(VERSIONS)
+
+test-containers: ## run the integration suite against a Postgres in a container (SETUP=1 installs an engine if none answers)
+	@scripts/test-containers.sh
 
 fuzz: setup-tests ## fuzz the payload validation against Postgres (FUZZTIME=1m)
 	go test ./pgqueue -run '^$$' -fuzz FuzzPayload -fuzztime $${FUZZTIME:-1m}
@@ -85,4 +93,4 @@ $(GOLANGCI):
 	  > .bin/install.log 2>&1 || { cat .bin/install.log; exit 1; }
 	@mv .bin/golangci-lint $@
 
-.PHONY: help demo demo-serve demo-clean test test-full test-oldest test-newest fuzz lint bench ci db-up db-down setup setup-tests
+.PHONY: help demo demo-serve demo-clean test test-full test-oldest test-newest test-matrix test-containers fuzz lint bench ci db-up db-down setup setup-tests

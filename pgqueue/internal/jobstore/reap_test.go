@@ -202,7 +202,7 @@ func TestRenewalsAreHot(t *testing.T) {
 		must(f.queue.Renew(f.ctx, tokens[:1], time.Minute))(t)
 		all, hot = updates()
 	}
-	if hot < all*8/10 {
+	if hot < all*6/10 { // at fillfactor 100 it would be next to none
 		t.Fatalf("%d of %d updates were HOT", hot, all)
 	}
 }
