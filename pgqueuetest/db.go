@@ -25,6 +25,8 @@ type DB struct {
 	// URL is the connection string, for connections and processes of the test's own. Those still open at the end of the test
 	// are ended by the server.
 	URL string
+	// DirectURL is the same, past the pooler where URL goes through one; see [EnvDirectURL]. A listener needs it.
+	DirectURL string
 	// Schema is the schema that pgqueue's tables are in.
 	Schema string
 }
@@ -57,7 +59,7 @@ func newDB(ctx context.Context, t testing.TB, from *source, o options) *DB {
 		}
 	})
 
-	db := &DB{URL: from.url(name), Schema: o.schema}
+	db := &DB{URL: urlOf(from.text, name), DirectURL: urlOf(from.direct, name), Schema: o.schema}
 	config, err := pgxpool.ParseConfig(db.URL)
 	if err != nil {
 		t.Fatalf("pgqueuetest: %v", err)

@@ -179,7 +179,7 @@ func TestNobodyCanConnectToATemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if conn, err := pgx.Connect(t.Context(), from.url(name)); err == nil {
+	if conn, err := pgx.Connect(t.Context(), urlOf(from.direct, name)); err == nil {
 		conn.Close(t.Context())
 		t.Error("connected")
 	}

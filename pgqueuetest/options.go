@@ -9,6 +9,10 @@ import (
 // EnvDatabaseURL is the environment variable that names the server to use, by the URL of any database on it.
 const EnvDatabaseURL = "PGQUEUE_TEST_DATABASE_URL"
 
+// EnvDirectURL is the environment variable that names the same server without the pooler in between, where [EnvDatabaseURL] goes
+// through one: databases are made and dropped there, and [DB].DirectURL leads there.
+const EnvDirectURL = "PGQUEUE_TEST_DIRECT_URL"
+
 // Option changes what New makes.
 type Option func(*options)
 

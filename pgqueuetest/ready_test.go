@@ -105,7 +105,7 @@ func TestC152_SomebodyIsConnectedToTheTemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(t.Context(), server.source.url(name))
+	conn, err := pgx.Connect(t.Context(), urlOf(server.source.direct, name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package pgqueuetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -19,7 +20,7 @@ var sharedSource = sync.OnceValues(func() (*source, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	defer cancel()
 	if named := os.Getenv(EnvDatabaseURL); named != "" {
-		from, err := newSource(ctx, named)
+		from, err := newPooledSource(ctx, named, cmp.Or(os.Getenv(EnvDirectURL), named))
 		if err != nil {
 			return nil, fmt.Errorf("the server that %s names: %w", EnvDatabaseURL, err)
 		}

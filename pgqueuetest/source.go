@@ -25,7 +25,8 @@ const namePrefix = "pgqueuetest"
 // claims its names.
 type source struct {
 	config  *pgx.ConnConfig // of the database that statements like CREATE DATABASE are sent from
-	text    string          // the connection string of config
+	text    string          // the connection string that tests get, perhaps of a pooler
+	direct  string          // the connection string of config
 	mine    string          // the beginning of the names made here: prefix, database, process, random
 	home    string          // the beginning of the names that all processes make which use the same database
 	copying string          // how CREATE DATABASE copies: "" or " STRATEGY file_copy"
@@ -40,11 +41,16 @@ type source struct {
 
 // newSource connects once, to learn what the server is.
 func newSource(ctx context.Context, text string) (*source, error) {
-	config, err := pgx.ParseConfig(text)
+	return newPooledSource(ctx, text, text)
+}
+
+// newPooledSource has tests go through the pooler of text, while databases are made directly.
+func newPooledSource(ctx context.Context, text, direct string) (*source, error) {
+	config, err := pgx.ParseConfig(direct)
 	if err != nil {
 		return nil, err
 	}
-	from := &source{config: config, text: text, templates: map[string]*template{}, migrate: migrateUp}
+	from := &source{config: config, text: text, direct: direct, templates: map[string]*template{}, migrate: migrateUp}
 	var oid uint32
 	var version int
 	var fsync bool
@@ -92,10 +98,10 @@ func (s *source) name(kind string) string {
 	return fmt.Sprintf("%s%s%d", s.mine, kind, s.counter.Add(1))
 }
 
-// url returns the connection string of another database on the same server.
-func (s *source) url(database string) string {
-	if strings.HasPrefix(s.text, "postgres://") || strings.HasPrefix(s.text, "postgresql://") {
-		if location, err := url.Parse(s.text); err == nil {
+// urlOf returns the connection string of another database on the same server.
+func urlOf(text, database string) string {
+	if strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://") {
+		if location, err := url.Parse(text); err == nil {
 			location.Path = "/" + database
 			// The parameters may name a database too, and would win.
 			query := location.Query()
@@ -105,7 +111,7 @@ func (s *source) url(database string) string {
 			return location.String()
 		}
 	}
-	return s.text + " dbname=" + database // keywords and values: the last one counts
+	return text + " dbname=" + database // keywords and values: the last one counts
 }
 
 // create makes a database as the options say and returns its name. It waits for a server that is not there at the moment.

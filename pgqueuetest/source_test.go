@@ -107,7 +107,7 @@ func TestURLNamesAnotherDatabase(t *testing.T) {
 		"postgresql://localhost?dbname=mine":                       "postgresql://localhost/other",
 		"host=localhost dbname=mine user=me":                       "host=localhost dbname=mine user=me dbname=other",
 	} {
-		got := (&source{text: text}).url("other")
+		got := urlOf(text, "other")
 		if got != want {
 			t.Errorf("%s: %s", text, got)
 		}

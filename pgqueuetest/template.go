@@ -48,7 +48,7 @@ func (t *template) get(ctx context.Context, s *source) (string, error) {
 
 // fill migrates the new database and closes it for ever: a single connection to it makes every copy fail.
 func (t *template) fill(ctx context.Context, s *source, name string) error {
-	config, err := pgx.ParseConfig(s.url(name))
+	config, err := pgx.ParseConfig(urlOf(s.direct, name))
 	if err != nil {
 		return err
 	}
