@@ -15,7 +15,8 @@ func (db *DB) Client(t testing.TB, opts ...pgqueue.ClientOption) *pgqueue.Client
 	t.Helper()
 	output := &testOutput{t: t}
 	t.Cleanup(output.end) // runs after the clean-up below: what closing the client logs is still seen
-	logger := slog.New(slog.NewTextHandler(output, nil))
+	// At debug level, where the texts of handlers' errors are: nothing of a test is a secret.
+	logger := slog.New(slog.NewTextHandler(output, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	all := append([]pgqueue.ClientOption{pgqueue.WithSchema(db.Schema), pgqueue.WithLogger(logger)}, opts...)
 	client, err := pgqueue.NewClient(db.Pool, all...)
 	if err != nil {
