@@ -1,0 +1,16 @@
+package metrics
+
+// Definition is one metric, for the tests that check documentation, dashboard and rules.
+type Definition struct {
+	Name, Kind, Help string
+	Labels           []string
+}
+
+// Definitions are all metrics of this package.
+func Definitions() []Definition {
+	var all []Definition
+	for _, d := range definitions() {
+		all = append(all, Definition{d.name, d.kind, d.help, d.labels})
+	}
+	return all
+}
