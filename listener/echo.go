@@ -37,9 +37,7 @@ func (r *run) watch(ctx context.Context, s *session) {
 			pause = min(pause, r.config.EchoTimeout)
 		case !heard:
 			r.update(func(status *Status) { status.Deaf = true })
-			if r.observers.deaf != nil {
-				r.tell(func() { r.observers.deaf.ListenerDeaf(r.config.EchoTimeout) })
-			}
+			tellEach(r.Listener, r.observers.deaf, func(o DeafObserver) { o.ListenerDeaf(r.config.EchoTimeout) })
 			s.drop(fmt.Errorf("%w within %s", ErrDeaf, r.config.EchoTimeout))
 			return
 		}

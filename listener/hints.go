@@ -122,7 +122,7 @@ func (l *Listener) callBack(name string, call func()) {
 		result := errGoexit
 		defer func() {
 			if cause := recover(); cause != nil {
-				result = fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
+				result = fmt.Errorf("panic: %T\n%s", cause, debug.Stack())
 			}
 			done <- result
 		}()

@@ -172,11 +172,9 @@ func (r *run) hint(queue string) {
 			status.Discarded++
 		}
 	})
-	if r.observers.hint != nil {
-		r.tell(func() { r.observers.hint.ListenerHint(queue) })
-	}
-	if result == merged && r.observers.coalesced != nil {
-		r.tell(func() { r.observers.coalesced.ListenerCoalesced(queue) })
+	tellEach(r.Listener, r.observers.hint, func(o HintObserver) { o.ListenerHint(queue) })
+	if result == merged {
+		tellEach(r.Listener, r.observers.coalesced, func(o CoalescedObserver) { o.ListenerCoalesced(queue) })
 	}
 }
 

@@ -1,6 +1,9 @@
 package listener
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // The observer interfaces are told of events as they happen; [Config].Observer may implement any of them. Methods are
 // called on the goroutine that reads the connection, some of them once per notification: they must only count and
@@ -22,30 +25,57 @@ type DisconnectedObserver interface{ ListenerDisconnected(reason error) }
 // DeafObserver is told when an echo did not arrive; waited is how long it had.
 type DeafObserver interface{ ListenerDeaf(waited time.Duration) }
 
-// observers holds the interfaces that Config.Observer implements, looked up once.
+// observers holds what Config.Observer implements, looked up once.
 type observers struct {
-	hint         HintObserver
-	coalesced    CoalescedObserver
-	connected    ConnectedObserver
-	disconnected DisconnectedObserver
-	deaf         DeafObserver
+	hint         []HintObserver
+	coalesced    []CoalescedObserver
+	connected    []ConnectedObserver
+	disconnected []DisconnectedObserver
+	deaf         []DeafObserver
 }
 
+// observersOf takes several observers apart: whoever has a method Observers() []any stands for those, as what
+// runner.Observers makes does.
 func observersOf(observer any) (found observers) {
-	found.hint, _ = observer.(HintObserver)
-	found.coalesced, _ = observer.(CoalescedObserver)
-	found.connected, _ = observer.(ConnectedObserver)
-	found.disconnected, _ = observer.(DisconnectedObserver)
-	found.deaf, _ = observer.(DeafObserver)
+	if several, ok := observer.(interface{ Observers() []any }); ok {
+		for _, one := range several.Observers() {
+			found.add(observersOf(one))
+		}
+		return found
+	}
+	join(&found.hint, observer)
+	join(&found.coalesced, observer)
+	join(&found.connected, observer)
+	join(&found.disconnected, observer)
+	join(&found.deaf, observer)
 	return found
 }
 
-// tell calls an observer and contains its panic: counting must not end the hearing.
-func (l *Listener) tell(call func()) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			l.config.Logger.Error("listener: an observer panicked", "panic", cause)
-		}
-	}()
-	call()
+func (o *observers) add(more observers) {
+	o.hint = append(o.hint, more.hint...)
+	o.coalesced = append(o.coalesced, more.coalesced...)
+	o.connected = append(o.connected, more.connected...)
+	o.disconnected = append(o.disconnected, more.disconnected...)
+	o.deaf = append(o.deaf, more.deaf...)
+}
+
+// join adds observer to those of an interface if it implements it.
+func join[T any](those *[]T, observer any) {
+	if one, ok := observer.(T); ok {
+		*those = append(*those, one)
+	}
+}
+
+// tellEach tells every observer of one interface and contains their panics: counting must not end the hearing.
+func tellEach[T any](l *Listener, those []T, tell func(T)) {
+	for _, one := range those {
+		func() {
+			defer func() {
+				if cause := recover(); cause != nil {
+					l.config.Logger.Error("listener: an observer panicked", "type", fmt.Sprintf("%T", cause))
+				}
+			}()
+			tell(one)
+		}()
+	}
 }

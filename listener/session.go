@@ -124,9 +124,7 @@ func (r *run) inForce() {
 		r.hints.addAll()
 	}
 	close(s.listening)
-	if r.observers.connected != nil {
-		r.tell(r.observers.connected.ListenerConnected)
-	}
+	tellEach(r.Listener, r.observers.connected, func(o ConnectedObserver) { o.ListenerConnected() })
 }
 
 // ended is told by pgxlisten why a connection is over, or why none could be made. The connection is closed by then.
@@ -184,8 +182,8 @@ func (r *run) ended(ctx context.Context, err error) {
 	if !r.outage {
 		r.outage, r.tries = true, 0
 	}
-	if listened && r.observers.disconnected != nil {
-		r.tell(func() { r.observers.disconnected.ListenerDisconnected(err) })
+	if listened {
+		tellEach(r.Listener, r.observers.disconnected, func(o DisconnectedObserver) { o.ListenerDisconnected(err) })
 	}
 }
 

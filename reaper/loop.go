@@ -36,6 +36,7 @@ func (r *Reaper) recoverLoop(ctx context.Context, t *target) {
 		}
 		down, next := outage != nil, time.Now().Add(wait)
 		r.update(t, func(status *TargetStatus) { status.Outage, status.NextPass = down, next })
+		t.recovers.Rest(next)
 		if !pause(ctx, wait) {
 			return
 		}
@@ -90,6 +91,12 @@ func (r *Reaper) overcome(ctx context.Context, t *target, o *outage) bool {
 
 // pass takes stale leases until a batch is not full.
 func (r *Reaper) pass(ctx context.Context, t *target) (total Recovered, err error) {
+	defer func() {
+		if total.Total() > 0 {
+			r.config.Logger.Warn("reaper: leases had run out", "target", t.Name, "requeued", total.Requeued, "dead", total.Dead,
+				"superseded", total.Superseded, "cancelled", total.Cancelled)
+		}
+	}()
 	for range maxRepeats {
 		var recovered Recovered
 		err := r.call(ctx, t, "recover", func(ctx context.Context) (err error) {
@@ -101,8 +108,8 @@ func (r *Reaper) pass(ctx context.Context, t *target) (total Recovered, err erro
 		}
 		total = total.plus(recovered)
 		r.update(t, func(status *TargetStatus) { status.Totals = status.Totals.plus(recovered) })
-		if recovered.Total() > 0 && r.observers.recovered != nil {
-			r.tell(func() { r.observers.recovered.ReaperRecovered(t.Name, recovered) })
+		if recovered.Total() > 0 {
+			tellEach(r, r.observers.recovered, func(o RecoveredObserver) { o.ReaperRecovered(t.Name, recovered) })
 		}
 		if recovered.Total() < r.config.Limit || ctx.Err() != nil {
 			break
@@ -135,7 +142,9 @@ func (r *Reaper) maintainLoop(ctx context.Context, t *target) {
 			retry = min(2*retry, r.config.MaintainEvery)
 			wait = retry
 		}
-		if !pause(ctx, r.jittered(wait)) {
+		wait = r.jittered(wait)
+		t.maintains.Rest(time.Now().Add(wait))
+		if !pause(ctx, wait) {
 			return
 		}
 	}
@@ -157,13 +166,19 @@ var errGoexit = errors.New("called runtime.Goexit")
 func (r *Reaper) call(ctx context.Context, t *target, operation string, function func(ctx context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, r.config.CallTimeout)
 	defer cancel()
+	loop := &t.recovers
+	if operation == "maintain" {
+		loop = &t.maintains
+	}
+	loop.Beat()
+	loop.Call()
 	done := make(chan error, 1)
 	go func() {
 		result := errGoexit
 		defer func() {
 			if cause := recover(); cause != nil {
 				r.config.Logger.Error("reaper: a target panicked", "target", t.Name, "operation", operation,
-					"panic", cause, "stack", string(debug.Stack()))
+					"type", fmt.Sprintf("%T", cause), "stack", string(debug.Stack()))
 				result = fmt.Errorf("panic: %v", cause)
 			}
 			done <- result
@@ -171,6 +186,7 @@ func (r *Reaper) call(ctx context.Context, t *target, operation string, function
 		result = function(limited)
 	}()
 	err := <-done
+	loop.Done(err)
 	if err == nil || ctx.Err() != nil {
 		return err // a call that the stop interrupted has not failed
 	}
@@ -179,8 +195,6 @@ func (r *Reaper) call(ctx context.Context, t *target, operation string, function
 		status.LastError, status.LastErrorAt = err.Error(), time.Now()
 		status.Failures++
 	})
-	if r.observers.failure != nil {
-		r.tell(func() { r.observers.failure.ReaperFailed(t.Name, operation, err) })
-	}
+	tellEach(r, r.observers.failure, func(o FailureObserver) { o.ReaperFailed(t.Name, operation, err) })
 	return err
 }

@@ -1,5 +1,7 @@
 package reaper
 
+import "fmt"
+
 // The observer interfaces are told of events as they happen; [Config].Observer may implement any of them. Methods are
 // called on the goroutine of a target, and may be called by several at once: they must only count and return. A panic
 // in one is contained.
@@ -14,24 +16,42 @@ type FailureObserver interface {
 	ReaperFailed(target, operation string, err error)
 }
 
-// observers holds the interfaces that Config.Observer implements, looked up once.
+// observers holds what Config.Observer implements, looked up once.
 type observers struct {
-	recovered RecoveredObserver
-	failure   FailureObserver
+	recovered []RecoveredObserver
+	failure   []FailureObserver
 }
 
+// observersOf takes several observers apart: whoever has a method Observers() []any stands for those, as what
+// runner.Observers makes does.
 func observersOf(observer any) (found observers) {
-	found.recovered, _ = observer.(RecoveredObserver)
-	found.failure, _ = observer.(FailureObserver)
+	if several, ok := observer.(interface{ Observers() []any }); ok {
+		for _, one := range several.Observers() {
+			more := observersOf(one)
+			found.recovered = append(found.recovered, more.recovered...)
+			found.failure = append(found.failure, more.failure...)
+		}
+		return found
+	}
+	if one, ok := observer.(RecoveredObserver); ok {
+		found.recovered = append(found.recovered, one)
+	}
+	if one, ok := observer.(FailureObserver); ok {
+		found.failure = append(found.failure, one)
+	}
 	return found
 }
 
-// tell calls an observer and contains its panic: counting must not end the reaping.
-func (r *Reaper) tell(call func()) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			r.config.Logger.Error("reaper: an observer panicked", "panic", cause)
-		}
-	}()
-	call()
+// tellEach tells every observer of one interface and contains their panics: counting must not end the reaping.
+func tellEach[T any](r *Reaper, those []T, tell func(T)) {
+	for _, one := range those {
+		func() {
+			defer func() {
+				if cause := recover(); cause != nil {
+					r.config.Logger.Error("reaper: an observer panicked", "type", fmt.Sprintf("%T", cause))
+				}
+			}()
+			tell(one)
+		}()
+	}
 }

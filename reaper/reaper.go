@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/pgqueue/pgqueue/internal/pulse"
 )
 
 var (
@@ -30,6 +32,8 @@ type Reaper struct {
 type target struct {
 	Target
 	status TargetStatus
+
+	recovers, maintains pulse.Pulse // of its loops
 }
 
 // New makes a reaper; with no targets it does nothing. The error is a *[ConfigError].
@@ -71,10 +75,18 @@ func (r *Reaper) Run(ctx context.Context) error {
 	var loops []func()
 	for _, t := range r.targets {
 		if t.Recoverer != nil {
-			loops = append(loops, func() { r.recoverLoop(ctx, t) })
+			t.recovers.Begin(r.config.CallTimeout)
+			loops = append(loops, func() {
+				defer t.recovers.End()
+				r.recoverLoop(ctx, t)
+			})
 		}
 		if t.Maintainer != nil {
-			loops = append(loops, func() { r.maintainLoop(ctx, t) })
+			t.maintains.Begin(r.config.CallTimeout)
+			loops = append(loops, func() {
+				defer t.maintains.End()
+				r.maintainLoop(ctx, t)
+			})
 		}
 	}
 	done := together(loops)

@@ -24,6 +24,13 @@ type TargetStatus struct {
 	// NextPass is when the next pass, or look at a store that is down, is due; zero while one is under way and when
 	// Run is not.
 	NextPass time.Time
+	// Answered is when Recover or Ping last brought an answer, or when Run began. Silent is since when they have brought none,
+	// because they fail or hang; zero if they do. Reason says why, without the store's own words: it is safe to show.
+	Answered, Silent time.Time
+	Reason           string
+	// Ended says that a loop of the target has ended although Run is under way, and Hung that one has been at one call for
+	// more than a minute longer than CallTimeout. Neither ever gets better by itself.
+	Ended, Hung bool
 	// Outage says that Recover failed and that leases are not yet taken again; the grace counts as outage.
 	Outage bool
 	// LastError is the last failure of any call, and LastErrorAt its time. They stay after things work again.
@@ -44,6 +51,9 @@ func (r *Reaper) Status() Status {
 	status := Status{Running: r.running, Targets: make([]TargetStatus, len(r.targets))}
 	for i, t := range r.targets {
 		status.Targets[i] = t.status
+		if r.running {
+			t.describe(&status.Targets[i])
+		}
 		status.Totals = status.Totals.plus(t.status.Totals)
 		next := t.status.NextPass
 		if !next.IsZero() && (status.NextPass.IsZero() || next.Before(status.NextPass)) {
@@ -51,6 +61,13 @@ func (r *Reaper) Status() Status {
 		}
 	}
 	return status
+}
+
+// describe adds what the target's loops say of themselves.
+func (t *target) describe(status *TargetStatus) {
+	recovers, maintains := t.recovers.State(), t.maintains.State()
+	status.Answered, status.Silent, status.Reason = recovers.Last, recovers.Trying, recovers.Reason
+	status.Ended, status.Hung = recovers.Ended || maintains.Ended, recovers.Hung || maintains.Hung
 }
 
 // update changes the status of a target under the reaper's lock.

@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"time"
 )
 
@@ -116,12 +115,15 @@ func (s *session[P, R]) attemptBatch(b *batch[P, R]) {
 	}
 	events := make([]AttemptEvent, n)
 	tasks := make([]*Task[P], n)
+	event := BatchEvent{Queue: s.cfg.Name, Kind: b.entries[0].task.Kind, Tasks: n}
+	ctx := s.r.observe.batchStarted(b.ctx, event)
 	defer func() { // also on Goexit
 		took := time.Since(b.started)
 		for i, e := range b.entries {
 			if e.crashed {
 				if b.crash == nil {
 					b.crash = &crash{kind: "runtime.Goexit", site: panicSite()}
+					s.logGoexit(e, n)
 				}
 				if e.crash == nil {
 					e.crash = b.crash
@@ -130,15 +132,20 @@ func (s *session[P, R]) attemptBatch(b *batch[P, R]) {
 			}
 			e.cancel(nil)
 			s.endAttempt(e.task.ctx, e, events[i], took)
+			if e.verdict.Decision == Retry || e.verdict.Decision == Fail {
+				event.Failed++
+			}
 		}
+		event.Duration = took
+		s.r.observe.batchEnded(ctx, event)
 	}()
 	for i, e := range b.entries {
 		events[i] = s.attemptEvent(e)
-		events[i].Batch = n
+		events[i].Batch, events[i].BatchContext = n, ctx
 		e.task.ctx = s.r.observe.attemptStarted(e.ctx, events[i])
 		tasks[i] = &e.task
 	}
-	results, returned := s.callBatch(b, tasks)
+	results, returned := s.callBatch(ctx, b, tasks)
 	if !returned {
 		return
 	}
@@ -203,18 +210,17 @@ func (s *session[P, R]) failUndecodable(b *batch[P, R]) {
 }
 
 // callBatch calls the handler; returned is false if it panicked.
-func (s *session[P, R]) callBatch(b *batch[P, R], tasks []*Task[P]) (results []Result[R], returned bool) {
+func (s *session[P, R]) callBatch(ctx context.Context, b *batch[P, R], tasks []*Task[P]) (results []Result[R], returned bool) {
 	defer func() {
 		if returned {
 			return
 		}
 		if v := recover(); v != nil {
 			b.crash = describePanic(v)
-			s.cfg.Logger.Error("runner: batch handler panicked", "task", b.entries[0].task.Token.String(), "tasks", len(tasks),
-				"kind", b.entries[0].task.Kind, "panic", b.crash.text, "at", b.crash.site, "stack", string(debug.Stack()))
+			s.logPanic(b.entries[0], b.crash, len(tasks))
 		}
 	}()
-	results = s.r.batches.HandleBatch(b.ctx, tasks)
+	results = s.r.batches.HandleBatch(ctx, tasks)
 	return results, true
 }
 

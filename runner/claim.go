@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -65,7 +66,7 @@ func (s *session[P, R]) claim(request ClaimRequest, asked []*kindState) {
 		return
 	}
 	if s.queuePaused.Before(sent) {
-		s.queuePaused = time.Time{} // else a probe was told so after this claim was sent, and knows better
+		s.unpauseQueue() // else a probe was told so after this claim was sent, and knows better
 	}
 	s.claimed += uint64(len(tasks))
 	if len(tasks) == 0 {
@@ -102,7 +103,7 @@ func (s *session[P, R]) deliver(entries []*entry[P, R], limit int, now time.Time
 		case i >= limit, !now.Before(s.localEnd(e)):
 			// More than was asked for, or the answer took longer than the lease.
 			back = append(back, e)
-		case s.r.renewer == nil && kind.places() <= kind.buffered:
+		case !s.mayWait() && kind.places() <= kind.buffered:
 			// It would have to wait, and nobody would renew its lease.
 			back = append(back, e)
 		default:
@@ -129,9 +130,19 @@ func (s *session[P, R]) deliver(entries []*entry[P, R], limit int, now time.Time
 	}
 }
 
+// failure is err, unless that is an answer.
+func failure(err error) error {
+	if errors.Is(err, ErrPaused) {
+		return nil
+	}
+	return err
+}
+
 func (s *session[P, R]) callClaim(request ClaimRequest) (tasks []Task[P], err error) {
 	ctx, cancel := s.storageContext()
 	defer cancel()
+	s.pulses.claim.Call()
+	defer func() { s.pulses.claim.Done(failure(err)) }()
 	defer containCall("Claim", &err)
 	return s.r.queue.Claim(ctx, request)
 }
@@ -149,7 +160,9 @@ func (s *session[P, R]) noteClaim(request ClaimRequest, claimed int, now time.Ti
 	}
 	r.mu.Unlock()
 	if err != nil {
-		s.cfg.Logger.Warn("runner: claim failed", "error", err)
+		s.cfg.Logger.Log(context.Background(), s.outages.claim.level(), "runner: claim failed", "error", err)
+	} else if n := s.outages.claim.over(); n > 0 {
+		s.cfg.Logger.Info("runner: claims work again", "failures", n)
 	}
 	r.observe.claimDone(ClaimEvent{Queue: s.cfg.Name, Limit: request.Limit, Claimed: claimed, Duration: took, Err: err})
 }

@@ -95,6 +95,11 @@ type Config struct {
 	// times RenewEvery. Without, it must cover the longest Deadline + CleanUp + StorageTimeout, which is the default.
 	Lease time.Duration
 
+	// LeaseCoversBatch says that, without renewal, Lease covers not one run but the wait in the buffer before it as well: every
+	// run that a worker may have in hand, and its share of a Batch. Only then is a Batch claimed ahead of the slots; package
+	// outbox computes such a lease.
+	LeaseCoversBatch bool
+
 	// RenewEvery is the interval of renewals. Default Lease/3; negative means no renewal. It is ignored if the queue
 	// is no [Renewer].
 	RenewEvery time.Duration
@@ -117,7 +122,8 @@ type Config struct {
 	// marked with [Safe] are stored, and otherwise the error's Go type: error texts tend to carry personal data.
 	StoreErrorText bool
 
-	// Logger receives what an operator should know. Default slog.Default().
+	// Logger receives what an operator should know, with the Name as queue; see docs/logging.md for all of it. Of one
+	// message at most 60 come at once and one a second after that. Default slog.Default().
 	Logger *slog.Logger
 
 	// Observer implements any of the interfaces in this package whose names end in Observer.
@@ -202,6 +208,10 @@ func (c Config) resolve(renewer bool) (Config, error) {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	c.Logger = boundedLogger(c.Logger)
+	if c.Name != "" {
+		c.Logger = c.Logger.With("queue", c.Name)
 	}
 	return c, nil
 }

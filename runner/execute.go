@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 )
@@ -150,6 +149,7 @@ func (s *session[P, R]) attempt(e *entry[P, R]) {
 		if e.crashed {
 			if e.crash == nil {
 				e.crash = &crash{kind: "runtime.Goexit", site: panicSite()}
+				s.logGoexit(e, 1)
 			}
 			s.judgeCrash(e)
 		}
@@ -176,7 +176,7 @@ func (s *session[P, R]) attempt(e *entry[P, R]) {
 
 func (s *session[P, R]) attemptEvent(e *entry[P, R]) AttemptEvent {
 	return AttemptEvent{Queue: s.cfg.Name, Kind: e.task.Kind, Token: e.task.Token, Class: e.task.Class,
-		Attempt: e.task.Attempt, Due: e.task.Due, Claimed: e.task.Claimed}
+		Attempt: e.task.Attempt, Due: e.task.Due, Claimed: e.task.Claimed, Waited: e.started.Sub(e.waiting)}
 }
 
 // endAttempt tells the observer how an attempt ended.
@@ -208,8 +208,7 @@ func (s *session[P, R]) call(ctx context.Context, e *entry[P, R]) (returned bool
 		}
 		if v := recover(); v != nil {
 			e.crash = describePanic(v)
-			s.cfg.Logger.Error("runner: handler panicked", "task", e.task.Token.String(), "kind", e.task.Kind,
-				"panic", e.crash.text, "at", e.crash.site, "stack", string(debug.Stack()))
+			s.logPanic(e, e.crash, 1)
 		}
 	}()
 	e.result, e.err = s.r.handler.Handle(ctx, &e.task)
@@ -236,6 +235,7 @@ func (s *session[P, R]) judgeContained(e *entry[P, R]) {
 	defer func() {
 		if v := recover(); v != nil {
 			e.crashed, e.crash = true, describePanic(v)
+			s.logPanic(e, e.crash, 1)
 		}
 	}()
 	s.judge(e)
@@ -299,24 +299,6 @@ func (s *session[P, R]) judge(e *entry[P, R]) {
 	}
 	if v.Decision != Confirm { // the queue decides, and then it is told
 		s.logFailure(e)
-	}
-}
-
-// logFailure tells an operator about an attempt that failed.
-func (s *session[P, R]) logFailure(e *entry[P, R]) {
-	f := e.verdict.Failure
-	if f == nil {
-		return
-	}
-	attrs := []any{"task", e.task.Token.String(), "kind", e.task.Kind, "attempt", e.task.Attempt, "code", f.Code,
-		"error", textOf(e.err)}
-	switch e.verdict.Decision {
-	case Cancel:
-		s.cfg.Logger.Info("runner: task cancelled by its handler", attrs...)
-	case Fail:
-		s.cfg.Logger.Warn("runner: attempt failed", append(attrs, "retry", "never")...)
-	default:
-		s.cfg.Logger.Warn("runner: attempt failed", append(attrs, "retry_in", e.verdict.Delay)...)
 	}
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"fmt"
 	"time"
 )
@@ -36,6 +37,7 @@ func (s *session[P, R]) watch(quit <-chan struct{}) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
+		s.pulses.watch.Beat()
 		s.mu.Lock()
 		now := time.Now()
 		var notes []func()
@@ -51,6 +53,7 @@ func (s *session[P, R]) watch(quit <-chan struct{}) {
 			note()
 		}
 		timer.Reset(max(wait, 0))
+		s.pulses.watch.Rest(now.Add(wait))
 		select {
 		case <-quit:
 			return
@@ -157,18 +160,23 @@ func (s *session[P, R]) renew(quit <-chan struct{}) {
 	every := s.cfg.RenewEvery
 	timer := time.NewTimer(jittered(every))
 	defer timer.Stop()
+	next := time.Now().Add(every)
 	for {
+		s.pulses.renew.Rest(next)
 		select {
 		case <-quit:
 			return
 		case <-timer.C:
 		}
+		s.pulses.renew.Beat()
 		began := time.Now()
 		wait := every
 		if !s.renewOnce() {
 			wait = every / 4 // no answer, or locked rows: the lease does not wait
 		}
-		timer.Reset(max(jittered(wait)-time.Since(began), every/8))
+		wait = max(jittered(wait)-time.Since(began), every/8)
+		next = time.Now().Add(wait)
+		timer.Reset(wait)
 	}
 }
 
@@ -179,6 +187,7 @@ func (s *session[P, R]) renewOnce() (ok bool) {
 	entries := s.renewable(now)
 	s.mu.Unlock()
 	if len(entries) == 0 {
+		s.pulses.renew.Excuse()
 		return true
 	}
 	tokens := make([]Token, len(entries))
@@ -189,9 +198,12 @@ func (s *session[P, R]) renewOnce() (ok bool) {
 	answers, err := s.callRenew(tokens)
 	event := RenewEvent{Queue: s.cfg.Name, Duration: time.Since(sent), Err: err}
 	if err != nil {
-		s.cfg.Logger.Warn("runner: renewal failed", "leases", len(tokens), "error", err)
+		s.cfg.Logger.Log(context.Background(), s.outages.renew.level(), "runner: renewal failed", "leases", len(tokens), "error", err)
 		s.r.observe.renewDone(event)
 		return false
+	}
+	if n := s.outages.renew.over(); n > 0 {
+		s.cfg.Logger.Info("runner: renewals work again", "failures", n)
 	}
 	s.mu.Lock()
 	notes := s.applyRenewals(entries, answers, sent, &event)
@@ -285,6 +297,8 @@ func (s *session[P, R]) applyRenewals(entries []*entry[P, R], answers []Renewal,
 func (s *session[P, R]) callRenew(tokens []Token) (answers []Renewal, err error) {
 	ctx, cancel := s.storageContext()
 	defer cancel()
+	s.pulses.renew.Call()
+	defer func() { s.pulses.renew.Done(err) }()
 	defer containCall("Renew", &err)
 	answers, err = s.r.renewer.Renew(ctx, tokens, s.cfg.Lease)
 	if err == nil && len(answers) != len(tokens) {

@@ -14,6 +14,7 @@ func (s *session[P, R]) loop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
+		s.pulses.claim.Beat()
 		now := time.Now()
 		s.mu.Lock()
 		do := s.plan(now)
@@ -41,6 +42,7 @@ func (s *session[P, R]) loop() {
 				wait = max(do.until.Sub(now), 0)
 			}
 			timer.Reset(wait)
+			s.pulses.claim.Rest(do.until)
 			select {
 			case <-timer.C:
 			case <-s.loopWake:
@@ -85,6 +87,12 @@ func (s *session[P, R]) plan(now time.Time) (do plan) {
 	}
 	if hints, due := s.window.take(now); due {
 		do.wake, do.hints = WakeHint, hints
+		if s.lookFirst && s.kinds.quiet() {
+			s.lookFirst = false
+			s.poll = time.Time{} // as when a poll has come
+			do.step = stepProbe
+			return do
+		}
 		s.kinds.look()
 	} else if !s.poll.IsZero() && !now.Before(s.poll) {
 		if s.r.scheduler != nil && !s.due && !s.drain && (s.kinds.quiet() || s.buffer.length > 0) {
@@ -269,13 +277,16 @@ func asks(k *kindState, filling bool) bool {
 }
 
 // ahead is how many tasks to hold beyond the free slots: what the workers finish in about a second, and nothing where
-// leases are not renewed, because the wait would eat into them.
+// leases are not renewed, because the wait would eat into them, unless they were made for that.
 func (s *session[P, R]) ahead() int {
-	if s.r.renewer == nil || s.mean <= 0 {
+	if !s.mayWait() || s.mean <= 0 {
 		return 0
 	}
 	return int(min(int64(s.cfg.Batch), int64(s.cfg.Workers)*int64(prefetch)/int64(s.mean)))
 }
+
+// mayWait says whether a claimed task may wait for a slot.
+func (s *session[P, R]) mayWait() bool { return s.r.renewer != nil || s.cfg.LeaseCoversBatch }
 
 func (s *session[P, R]) setPoll(now time.Time) {
 	s.due = false
@@ -311,12 +322,13 @@ func (s *session[P, R]) askNextDue() {
 	case errors.Is(err, ErrPaused):
 		s.pauseQueue(now)
 	case err != nil:
-		s.r.config.Logger.Warn("runner: asking for the next due time failed", "error", err)
+		s.cfg.Logger.Log(context.Background(), s.outages.due.level(), "runner: asking for the next due time failed", "error", err)
 		if asleep {
 			s.kinds.look()
 		}
 	default:
-		s.queuePaused = time.Time{}
+		s.outages.due.over() // claims tell that the store is back
+		s.unpauseQueue()
 		s.nextDue(now, wait, ok, asleep)
 	}
 }
@@ -341,6 +353,8 @@ func (s *session[P, R]) nextDue(now time.Time, wait time.Duration, ok, claim boo
 func (s *session[P, R]) callNextDue() (wait time.Duration, ok bool, err error) {
 	ctx, cancel := s.storageContext()
 	defer cancel()
+	s.pulses.claim.Call()
+	defer func() { s.pulses.claim.Done(failure(err)) }()
 	defer containCall("NextDue", &err)
 	return s.r.scheduler.NextDue(ctx)
 }

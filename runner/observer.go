@@ -2,13 +2,12 @@ package runner
 
 import (
 	"context"
-	"log/slog"
 	"time"
 )
 
 // Every interface of this file is optional: [New] asks once which of them [Config].Observer implements. Methods are
 // called from the runner's own goroutines, several at a time, and must return quickly. One that panics is contained
-// and logged, and the runner goes on.
+// and logged, and the runner goes on. [Observers] makes one observer of several.
 
 // ClaimObserver is told about every claim.
 type ClaimObserver interface{ ClaimDone(ClaimEvent) }
@@ -40,9 +39,12 @@ type AttemptEvent struct {
 	Token   Token
 	Class   Class
 	Attempt int
-	Due     time.Time // on the store's clock
-	Claimed time.Time // on the store's clock
-	Batch   int       // how many tasks the handler was given; 0 if it is no batch handler
+	Due     time.Time     // on the store's clock
+	Claimed time.Time     // on the store's clock
+	Waited  time.Duration // between the claim and the start, on the local clock
+	Batch   int           // how many tasks the handler was given; 0 if it is no batch handler
+	// BatchContext is that of the batch's handler, as a [BatchStartObserver] made it; nil if it is no batch handler.
+	BatchContext context.Context
 
 	Duration time.Duration
 	Decision Decision // zero where nothing is reported, see [ErrSettled]
@@ -132,105 +134,3 @@ const (
 	WakePoll                       // the poll interval
 	WakeDue                        // a scheduled task has become due
 )
-
-// observers holds what the observer implements; nil fields cost one comparison.
-type observers struct {
-	log     *slog.Logger
-	claim   ClaimObserver
-	start   AttemptStartObserver
-	end     AttemptEndObserver
-	verdict VerdictObserver
-	flush   FlushObserver
-	renew   RenewObserver
-	lease   LeaseLostObserver
-	stuck   StuckObserver
-	wake    WakeObserver
-}
-
-func newObservers(o any, log *slog.Logger) observers {
-	var all observers
-	all.log = log
-	all.claim, _ = o.(ClaimObserver)
-	all.start, _ = o.(AttemptStartObserver)
-	all.end, _ = o.(AttemptEndObserver)
-	all.verdict, _ = o.(VerdictObserver)
-	all.flush, _ = o.(FlushObserver)
-	all.renew, _ = o.(RenewObserver)
-	all.lease, _ = o.(LeaseLostObserver)
-	all.stuck, _ = o.(StuckObserver)
-	all.wake, _ = o.(WakeObserver)
-	return all
-}
-
-func (o *observers) contain(name string) {
-	if v := recover(); v != nil {
-		o.log.Error("runner: observer panicked", "method", name, "type", typeName(v), "at", panicSite())
-	}
-}
-
-func (o *observers) claimDone(e ClaimEvent) {
-	if o.claim != nil {
-		defer o.contain("ClaimDone")
-		o.claim.ClaimDone(e)
-	}
-}
-
-func (o *observers) attemptStarted(ctx context.Context, e AttemptEvent) (out context.Context) {
-	out = ctx
-	if o.start != nil {
-		defer o.contain("AttemptStarted")
-		if c := o.start.AttemptStarted(ctx, e); c != nil {
-			out = c
-		}
-	}
-	return out
-}
-
-func (o *observers) attemptEnded(ctx context.Context, e AttemptEvent) {
-	if o.end != nil {
-		defer o.contain("AttemptEnded")
-		o.end.AttemptEnded(ctx, e)
-	}
-}
-
-func (o *observers) verdictDone(e VerdictEvent) {
-	if o.verdict != nil {
-		defer o.contain("VerdictDone")
-		o.verdict.VerdictDone(e)
-	}
-}
-
-func (o *observers) flushDone(e FlushEvent) {
-	if o.flush != nil {
-		defer o.contain("FlushDone")
-		o.flush.FlushDone(e)
-	}
-}
-
-func (o *observers) renewDone(e RenewEvent) {
-	if o.renew != nil {
-		defer o.contain("RenewDone")
-		o.renew.RenewDone(e)
-	}
-}
-
-func (o *observers) leaseLost(e LeaseEvent) {
-	if o.lease != nil {
-		defer o.contain("LeaseLost")
-		o.lease.LeaseLost(e)
-	}
-}
-
-func (o *observers) taskStuck(e StuckEvent) {
-	if o.stuck != nil {
-		defer o.contain("TaskStuck")
-		o.stuck.TaskStuck(e)
-	}
-}
-
-func (o *observers) woken(e WakeEvent) {
-	if o.wake != nil {
-		defer o.contain("Woken")
-		o.wake.Woken(e)
-	}
-}

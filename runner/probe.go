@@ -34,6 +34,9 @@ func (s *session[P, R]) probed(p Probe) {
 		return
 	}
 	idle := s.kinds.quiet()
+	if idle {
+		s.pulses.claim.Excuse() // the store has answered, and there is nothing that it does not answer
+	}
 	if !s.due || p.Paused { // a task that is due soon keeps its time
 		s.setPoll(now)
 	}
@@ -41,7 +44,7 @@ func (s *session[P, R]) probed(p Probe) {
 		s.pauseQueue(now)
 	} else {
 		if !s.queuePaused.IsZero() {
-			s.queuePaused = time.Time{}
+			s.unpauseQueue()
 			s.kinds.look() // a probe may guess on the early side, but a pause may have hidden anything
 		}
 		s.nextDue(now, p.Wait, p.Scheduled, true)
@@ -50,6 +53,14 @@ func (s *session[P, R]) probed(p Probe) {
 	poke(s.loopWake) // there may be something to claim, or it has to wake earlier
 	if idle {
 		s.woken(plan{wake: WakePoll})
+	}
+}
+
+// unpauseQueue takes note that the queue is not paused any more. The lock is held.
+func (s *session[P, R]) unpauseQueue() {
+	if !s.queuePaused.IsZero() {
+		s.cfg.Logger.Info("runner: the queue is no longer paused", "after", time.Since(s.queuePaused))
+		s.queuePaused = time.Time{}
 	}
 }
 

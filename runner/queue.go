@@ -135,6 +135,10 @@ type Verdict[R any] struct {
 	// many attempts have failed, even if its budget allows more. Zero means none.
 	MaxAttempts int
 
+	// Started says that a handler, or the attempt to decode the payload, has begun. A Release without it hands back a task
+	// that nobody has seen.
+	Started bool
+
 	Failure *Failure // with Retry, Fail and Confirm; optional with Cancel
 }
 

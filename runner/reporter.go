@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -19,10 +20,14 @@ func (s *session[P, R]) flusher() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
+		s.pulses.flush.Beat()
 		s.mu.Lock()
 		batch, until, end := s.nextFlush(time.Now())
 		if len(batch) == 0 && !end {
 			s.flushIdle = true
+			if s.unwritten() == 0 {
+				s.pulses.flush.Excuse() // what could not be written was given up
+			}
 		}
 		s.mu.Unlock()
 		if end {
@@ -37,6 +42,7 @@ func (s *session[P, R]) flusher() {
 			wait = max(time.Until(until), 0)
 		}
 		timer.Reset(wait)
+		s.pulses.flush.Rest(until)
 		select {
 		case <-timer.C:
 		case <-s.flushWake:
@@ -118,7 +124,10 @@ func (s *session[P, R]) flush(batch []*entry[P, R]) {
 	outcomes, err := s.callReport(verdicts)
 	now := time.Now()
 	if err != nil {
-		s.cfg.Logger.Warn("runner: writing verdicts failed; they are kept and tried again", "verdicts", len(batch), "error", err)
+		s.cfg.Logger.Log(context.Background(), s.outages.report.level(), "runner: writing verdicts failed; they are kept and tried again",
+			"verdicts", len(batch), "error", err)
+	} else if n := s.outages.report.over(); n > 0 {
+		s.cfg.Logger.Info("runner: verdicts are written again", "failures", n)
 	}
 
 	var ends []VerdictEvent
@@ -157,6 +166,7 @@ func (s *session[P, R]) flush(batch []*entry[P, R]) {
 			outcome = Lost
 		}
 		tally.add(outcome)
+		s.logLost(e, outcome)
 		if outcome == Retrying || outcome == Snoozed {
 			s.expect(now, e.verdict.Delay)
 		}
@@ -216,6 +226,7 @@ func (s *session[P, R]) loseAll(now time.Time) {
 
 // count records the outcome of one entry outside of a flush. The lock is held.
 func (s *session[P, R]) count(e *entry[P, R], outcome Outcome, now time.Time) {
+	s.logLost(e, outcome)
 	var one Outcomes
 	one.add(outcome)
 	s.counts.merge(one)
@@ -237,9 +248,16 @@ func (s *session[P, R]) verdictEvent(e *entry[P, R], outcome Outcome) VerdictEve
 		Outcome: outcome, Failure: e.verdict.Failure}
 	if outcome == Lost {
 		v.Err = e.lastErr
-		s.cfg.Logger.Warn("runner: verdict lost: the claim no longer stands", "task", e.task.Token.String(), "kind", e.task.Kind)
 	}
 	return v
+}
+
+// logLost tells an operator that work was done in vain.
+func (s *session[P, R]) logLost(e *entry[P, R], outcome Outcome) {
+	if outcome == Lost && e.verdict.Decision != Release {
+		s.cfg.Logger.Warn("runner: verdict lost: the claim no longer stands", "task", e.task.Token.String(), "kind", e.task.Kind,
+			"attempt", e.task.Attempt)
+	}
 }
 
 // publish adds to the runner's counters.
@@ -257,6 +275,8 @@ var errNoOutcome = errors.New("runner: Report answered with a wrong number of ou
 func (s *session[P, R]) callReport(verdicts []Verdict[R]) (outcomes []Outcome, err error) {
 	ctx, cancel := s.storageContext()
 	defer cancel()
+	s.pulses.flush.Call()
+	defer func() { s.pulses.flush.Done(err) }()
 	defer containCall("Report", &err)
 	outcomes, err = s.r.queue.Report(ctx, verdicts)
 	if err == nil && len(outcomes) != len(verdicts) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,7 @@ type Runner[P, R any] struct {
 	scheduler Scheduler          // nil: an idle runner claims blindly
 	config    Config             // resolved
 	observe   observers
+	peers     atomic.Int64 // other processes of the queue
 
 	mu    sync.Mutex
 	state Lifecycle
@@ -56,9 +58,6 @@ func New[P, R any](queue Queue[P, R], handler Handler[P, R], config Config) (*Ru
 		if k.BatchSize > 0 && r.batches == nil {
 			return nil, refuse(fmt.Sprintf("Kinds[%d].BatchSize", i), "%d needs a handler with HandleBatch, which %T has not", k.BatchSize, handler)
 		}
-	}
-	if resolved.Name != "" {
-		r.config.Logger = resolved.Logger.With("queue", resolved.Name)
 	}
 	if resolved.RenewEvery > 0 {
 		r.renewer = renewer

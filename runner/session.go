@@ -53,6 +53,7 @@ type session[P, R any] struct {
 	rotation    rotation
 	turn        int // the group of kinds whose turn it is to be claimed first
 	window      window
+	lookFirst   bool // after the hint that opened the window: others are likely to have claimed
 	claimed     uint64
 	room        bool      // the loop waits for room in the buffer
 	poll        time.Time // when to look again without a hint
@@ -67,6 +68,8 @@ type session[P, R any] struct {
 	drainErr    error
 
 	mean time.Duration // of handlers, exponentially weighted
+
+	outages outageLogs
 
 	alarm time.Time // when the watcher must look next; zero: never
 
@@ -87,6 +90,8 @@ type session[P, R any] struct {
 
 	counts Outcomes
 	side   sync.WaitGroup // observer calls made beside
+
+	pulses pulses
 }
 
 // slot is one worker's place.
@@ -153,7 +158,7 @@ func (s *session[P, R]) inWork() int { return s.inSlots + s.buffer.length + s.un
 func (s *session[P, R]) hint() {
 	now := time.Now()
 	s.mu.Lock()
-	fresh, arm := s.window.hint(now)
+	fresh, arm := s.window.hint(now, s.herdDelay())
 	s.mu.Unlock()
 	if fresh || arm {
 		poke(s.loopWake)
@@ -175,6 +180,7 @@ func (s *session[P, R]) release(entries []*entry[P, R]) {
 
 // enqueueVerdict hands a verdict to the flushers. The lock is held.
 func (s *session[P, R]) enqueueVerdict(e *entry[P, R]) {
+	e.verdict.Started = !e.started.IsZero()
 	if e.verdict.Decision == Retry || e.verdict.Decision == Confirm {
 		e.verdict.MaxAttempts = e.kind.attempts
 	}

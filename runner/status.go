@@ -114,6 +114,9 @@ type Status struct {
 	HintWakes uint64 // claims that hints led to
 	PollWakes uint64
 	DueWakes  uint64 // because a scheduled task had become due
+
+	Kinds []KindStatus // as configured; nil where kinds are not told apart, or nothing has run yet
+	Loops []LoopStatus // while it runs; see Lifecycle
 }
 
 // Status returns a snapshot. It is cheap and never waits for the store.
@@ -130,6 +133,9 @@ func (r *Runner[P, R]) Status() Status {
 	if s != nil {
 		s.describe(&st)
 	}
+	if st.Lifecycle == Running || st.Lifecycle == Stopping {
+		st.Loops = s.loops()
+	}
 	return st
 }
 
@@ -143,6 +149,7 @@ func (s *session[P, R]) describe(st *Status) {
 	st.InFlight, st.Tasks = s.running, s.inSlots
 	st.Buffered = s.buffer.length
 	st.Unreported = s.unwritten()
+	st.Kinds = s.kindStatus()
 	for _, own := range s.slots {
 		for e := range own.each {
 			if e.stuck {

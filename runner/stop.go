@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -25,27 +26,43 @@ func (e *StopError) Error() string {
 	return fmt.Sprintf("runner: %d handlers ignored their context: %s%s", len(e.Tasks), strings.Join(names, ", "), more)
 }
 
+// errLoopEnded is Run's answer when an observer or a logger has called runtime.Goexit on the loop that claims. What holds no
+// claims serves no queue, so the session stops and says so, instead of looking alive.
+var errLoopEnded = errors.New("runner: the loop that claims ended although nobody stopped it (runtime.Goexit in an observer or a logger?)")
+
 // work runs the session from start to end.
 func (s *session[P, R]) work(ctx context.Context) error {
 	quit := make(chan struct{})
 	var loop, flush, background sync.WaitGroup
 	s.alive = len(s.slots)
+	s.pulses.begin(s.cfg, s.r.renewer != nil)
 	for _, own := range s.slots {
 		go s.worker(own)
 	}
-	background.Go(func() { s.watch(quit) })
+	background.Go(func() {
+		defer s.pulses.watch.End()
+		s.watch(quit)
+	})
 	background.Go(func() { s.helper(quit) })
 	background.Go(func() { s.cutShort(quit) })
 	if s.r.renewer != nil {
-		background.Go(func() { s.renew(quit) })
+		background.Go(func() {
+			defer s.pulses.renew.End()
+			s.renew(quit)
+		})
 	}
-	flush.Go(s.flusher)
-	loopDone := make(chan struct{})
+	flush.Go(func() {
+		defer s.pulses.flush.End()
+		s.flusher()
+	})
+	loopDone, orderly := make(chan struct{}), false
 	loop.Go(func() {
 		defer close(loopDone)
+		defer s.pulses.claim.End()
 		if ctx.Err() == nil {
 			s.loop()
 		}
+		orderly = true
 	})
 
 	select {
@@ -76,6 +93,9 @@ func (s *session[P, R]) work(ctx context.Context) error {
 	s.giveUp()
 	s.side.Wait()
 	s.r.finish(s)
+	if !orderly {
+		err = errors.Join(errLoopEnded, err)
+	}
 	return err
 }
 
@@ -119,7 +139,8 @@ func (s *session[P, R]) stopWorkers() error {
 	if len(left.Tasks) == 0 {
 		return nil
 	}
-	s.cfg.Logger.Error("runner: handlers ignored their context", "tasks", left.Tasks)
+	s.cfg.Logger.Error("runner: handlers ignored their context and are left to their leases", "tasks", len(left.Tasks),
+		"first", left.Tasks[:min(10, len(left.Tasks))])
 	return left
 }
 

@@ -7,19 +7,22 @@ import "time"
 type window struct {
 	length time.Duration
 	end    time.Time // of the open window
-	due    bool      // a wake is due now
+	due    bool      // a wake is due now, or at
+	at     time.Time // not before
 	held   bool      // a wake is due when the window ends
 	merged int       // hints in the wake that is due or held
 }
 
-// hint takes one hint. fresh is false if it was merged into an earlier one, and arm says that a timer must now be set
-// for the window's end.
-func (w *window) hint(now time.Time) (fresh, arm bool) {
+// hint takes one hint, which should not wake before delay has passed. fresh is false if it was merged into an earlier one, and
+// arm says that a timer must now be set for the window's end.
+func (w *window) hint(now time.Time, delay time.Duration) (fresh, arm bool) {
 	w.merged++
 	if !now.Before(w.end) && !w.held {
-		fresh = !w.due
+		if fresh = !w.due; fresh {
+			w.at = now.Add(delay)
+		}
 		w.due = true
-		w.end = now.Add(w.length)
+		w.end = now.Add(delay + w.length) // windows that one hint opened everywhere end apart too
 		return fresh, false
 	}
 	if w.due {
@@ -36,17 +39,20 @@ func (w *window) hint(now time.Time) (fresh, arm bool) {
 func (w *window) take(now time.Time) (hints int, due bool) {
 	if w.held && !now.Before(w.end) {
 		w.held, w.due = false, true
-		w.end = now.Add(w.length)
+		w.at, w.end = now, now.Add(w.length)
 	}
-	if !w.due {
+	if !w.due || now.Before(w.at) {
 		return 0, false
 	}
 	hints, w.merged, w.due = w.merged, 0, false
 	return hints, true
 }
 
-// next says when a held wake becomes due; zero if none is held.
+// next says when a wake becomes due that is held or waits; zero if there is none.
 func (w *window) next() time.Time {
+	if w.due {
+		return w.at
+	}
 	if w.held {
 		return w.end
 	}

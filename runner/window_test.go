@@ -13,14 +13,14 @@ func TestWindow(t *testing.T) {
 	if _, due := w.take(at(0)); due {
 		t.Error("due without a hint")
 	}
-	if fresh, _ := w.hint(at(0)); !fresh {
+	if fresh, _ := w.hint(at(0), 0); !fresh {
 		t.Error("the first hint must wake at once")
 	}
 	if hints, due := w.take(at(1)); !due || hints != 1 {
 		t.Errorf("after the first hint: %d, %v", hints, due)
 	}
 	for i, ms := range []int{2, 100, 249} {
-		if fresh, arm := w.hint(at(ms)); fresh || arm != (i == 0) {
+		if fresh, arm := w.hint(at(ms), 0); fresh || arm != (i == 0) {
 			t.Errorf("hint at %d ms inside the window: fresh %v, arm %v", ms, fresh, arm)
 		}
 		if _, due := w.take(at(ms)); due {
@@ -37,7 +37,7 @@ func TestWindow(t *testing.T) {
 		t.Error("still held")
 	}
 	// The wake at the end opened the next window.
-	if fresh, arm := w.hint(at(251)); fresh || !arm {
+	if fresh, arm := w.hint(at(251), 0); fresh || !arm {
 		t.Errorf("after the merged wake: fresh %v, arm %v", fresh, arm)
 	}
 	if _, due := w.take(at(499)); due {
@@ -47,7 +47,7 @@ func TestWindow(t *testing.T) {
 		t.Error("not woken at its end")
 	}
 	// A pause, and the next hint wakes at once again.
-	if fresh, _ := w.hint(at(5000)); !fresh {
+	if fresh, _ := w.hint(at(5000), 0); !fresh {
 		t.Error("a late hint must wake at once")
 	}
 }
@@ -56,8 +56,8 @@ func TestWindow(t *testing.T) {
 func TestWindowHintBeforeClaim(t *testing.T) {
 	now := time.Now()
 	w := window{length: time.Second}
-	w.hint(now)
-	if fresh, arm := w.hint(now); fresh || arm {
+	w.hint(now, 0)
+	if fresh, arm := w.hint(now, 0); fresh || arm {
 		t.Error("a second wake was made")
 	}
 	if hints, due := w.take(now); !due || hints != 2 {
@@ -72,7 +72,7 @@ func TestWindowOff(t *testing.T) {
 	now := time.Now()
 	var w window
 	for range 3 {
-		if fresh, _ := w.hint(now); !fresh {
+		if fresh, _ := w.hint(now, 0); !fresh {
 			t.Error("merged without a window")
 		}
 		if _, due := w.take(now); !due {
