@@ -14,7 +14,7 @@ import (
 )
 
 // Latest is the version that this package installs.
-const Latest = 2
+const Latest = 3
 
 //go:embed sql/*.sql
 var templates embed.FS

@@ -14,7 +14,8 @@ import (
 )
 
 // allFiles is what FS has to hold.
-var allFiles = []string{"0001_core.up.sql", "0001_core.down.sql", "0002_control.up.sql", "0002_control.down.sql"}
+var allFiles = []string{"0001_core.up.sql", "0001_core.down.sql", "0002_control.up.sql", "0002_control.down.sql",
+	"0003_seeing.up.sql", "0003_seeing.down.sql"}
 
 func TestFS_IsAFileSystemOfPlainSQL(t *testing.T) {
 	for _, schema := range append(oddSchemas(), "") {

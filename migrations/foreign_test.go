@@ -79,7 +79,8 @@ func TestUp_KnowsAllOfItsOwnNames(t *testing.T) {
 	names := rows(t, pool, `SELECT relname::text FROM pg_class WHERE relnamespace = 'pgqueue'::regnamespace AND relname NOT LIKE 'pgqueue\_migrations%'
 		UNION SELECT proname::text FROM pg_proc WHERE pronamespace = 'pgqueue'::regnamespace`)
 	var checks strings.Builder
-	for file, first := range map[string]string{"0001_core.up.sql": `CREATE TABLE "pgqueue"`, "0002_control.up.sql": `CREATE FUNCTION "pgqueue"`} {
+	for file, first := range map[string]string{"0001_core.up.sql": `CREATE TABLE "pgqueue"`, "0002_control.up.sql": `CREATE FUNCTION "pgqueue"`,
+		"0003_seeing.up.sql": `CREATE TABLE "pgqueue"`} {
 		text, err := templateText(file)
 		if err != nil {
 			t.Fatal(err)

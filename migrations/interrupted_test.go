@@ -140,6 +140,10 @@ func TestUpAndDown_PutADirtyVersionRight(t *testing.T) {
 		{"up to 1 killed after the file", 1, 1},
 		{"up to 2 killed before the file", 2, 1},
 		{"up to 2 killed after the file", 2, 2},
+		{"up to 3 killed before the file", 3, 2},
+		{"up to 3 killed after the file", 3, 3},
+		{"down to 2 killed before the file", 2, 3},
+		{"down to 2 killed after the file", 2, 2},
 		{"down to 1 killed before the file", 1, 2},
 		{"down to 1 killed after the file", 1, 1},
 		{"down to nothing killed before the file", -1, 1},
@@ -189,9 +193,14 @@ func TestUp_WaitsForTheCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	release := blocker(t, pool, `SELECT pg_advisory_xact_lock(`+key+`)`)
-	ctx, cancel := context.WithTimeout(testContext(t), 300*time.Millisecond)
+	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
-	if err := migrations.Up(ctx, pool, "", quiet()); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "another process is migrating") {
+	logs := &waitLog{seen: make(chan struct{})}
+	result := make(chan error, 1)
+	go func() { result <- migrations.Up(ctx, pool, "", migrations.WithLogger(slog.New(logs))) }()
+	<-logs.seen
+	cancel()
+	if err := <-result; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "another process is migrating") {
 		t.Errorf("up beside the command line: %v", err)
 	}
 	if left := objects(t, pool, "pgqueue"); len(left) > 0 {

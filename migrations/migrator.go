@@ -52,6 +52,12 @@ func probe(version uint) string {
 	case 2:
 		return `(SELECT count(DISTINCT p.proname) = 5 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 		         WHERE n.nspname = $1::text AND p.proname IN ('pause', 'resume', 'retry', 'cancel', 'set_max_attempts'))`
+	case 3:
+		return `(SELECT count(*) = 2 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		         WHERE n.nspname = $1::text AND c.relkind = 'r' AND c.relname IN ('workers', 'stats_cache'))
+		        AND
+		        (SELECT count(DISTINCT p.proname) = 4 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+		         WHERE n.nspname = $1::text AND p.proname IN ('heartbeat', 'goodbye', 'cached_stats', 'why_not_running'))`
 	default:
 		return `false`
 	}

@@ -171,3 +171,71 @@ func TestDocumentedRoles(t *testing.T) {
 		requireForbidden(t, onCall, sql)
 	}
 }
+
+// The watcher reads every view and asks every question, and sees nothing that a handler is given. The worker reports itself.
+func TestDocumentedRoles_WatcherAndViewer(t *testing.T) {
+	t.Parallel()
+	db, as := documentedRoles(t)
+	dashboard, app, onCall, shop := as("dashboard"), as("app"), as("on_call"), as("shop")
+	exec(t, shop, `SELECT pgqueue.enqueue('task', '{"secret": true}')`)
+	exec(t, app, `SELECT pgqueue.heartbeat('w1', 'host', 1, 'v1', NULL, '10 s', false, '{"default": {"workers": 2}}', '{"task": {}}')`)
+	views := []string{"queue_stats", "active_jobs", "stuck_jobs", "needs_attention", "job_log", "attempts", "live_workers"}
+	for _, pool := range []*pgxpool.Pool{dashboard, onCall} {
+		for _, view := range views {
+			if text := one[string](t, pool, `SELECT coalesce(string_agg(to_jsonb(v)::text, ' '), '') FROM pgqueue.`+view+` v`); strings.Contains(text, "secret") {
+				t.Errorf("%s shows the payload: %s", view, text)
+			}
+		}
+		if n := one[int](t, pool, `SELECT ready FROM pgqueue.queue_stats WHERE queue = 'default'`); n != 1 {
+			t.Errorf("%d jobs are ready, want 1", n)
+		}
+		if n := one[int](t, pool, `SELECT ready1 FROM pgqueue.cached_stats('0')`); n != 1 {
+			t.Errorf("%d jobs are ready by cached_stats, want 1", n)
+		}
+		if answer := one[string](t, pool, `SELECT pgqueue.why_not_running(1)`); !strings.Contains(answer, "nothing is in its way") {
+			t.Errorf("why_not_running: %s", answer)
+		}
+	}
+	for _, sql := range []string{
+		`SELECT FROM pgqueue.jobs`, `SELECT FROM pgqueue.history`, `SELECT FROM pgqueue.stats_cache`, `SELECT pgqueue.retry(1)`, `SELECT pgqueue.goodbye('w1')`,
+		`SELECT pgqueue.heartbeat('w1', '', 1, '', NULL, '10 s', false, '{}', '{}')`, `UPDATE pgqueue.needs_attention SET queue = 'x'`, `DELETE FROM pgqueue.active_jobs`,
+	} {
+		requireForbidden(t, dashboard, sql)
+	}
+	if n := one[int](t, onCall, `SELECT count(*) FROM pgqueue.jobs WHERE payload->>'secret' = 'true'`); n != 1 {
+		t.Error("the viewer does not see the payload")
+	}
+	for _, view := range append(views, "workers", "stats_cache") {
+		requireForbidden(t, shop, `SELECT FROM pgqueue.`+view)
+	}
+	for _, table := range []string{"workers", "stats_cache", "active_jobs", "needs_attention"} {
+		requireForbidden(t, app, `DELETE FROM pgqueue.`+table)
+	}
+	for _, sql := range []string{`SELECT pgqueue.why_not_running(1)`, `SELECT pgqueue.cached_stats('0')`, `SELECT pgqueue.goodbye('w1')`} {
+		requireForbidden(t, shop, sql)
+	}
+	exec(t, app, `SELECT pgqueue.goodbye('w1'), pgqueue.cached_stats('0')`)
+	if n := one[int](t, db.Pool, `SELECT count(*) FROM pgqueue.workers`); n != 0 {
+		t.Error("the worker did not say goodbye")
+	}
+}
+
+// Row level security on the table holds where a view was made to ask with its caller's rights, which Postgres 15 and later can.
+func TestViewsReadWithTheOwnersRights(t *testing.T) {
+	t.Parallel()
+	db, as := documentedRoles(t)
+	onCall := as("on_call")
+	exec(t, db.Pool, `SELECT pgqueue.enqueue('task', queue => q) FROM unnest('{mine,theirs}'::text[]) q`)
+	exec(t, db.Pool, `ALTER TABLE pgqueue.jobs ENABLE ROW LEVEL SECURITY`)
+	exec(t, db.Pool, `CREATE POLICY mine ON pgqueue.jobs TO pgqueue_viewer USING (queue = 'mine')`)
+	count := func(table string) int { return one[int](t, onCall, `SELECT count(*) FROM pgqueue.`+table) }
+	if table, view := count("jobs"), count("job_log"); table != 1 || view != 2 {
+		t.Errorf("the table shows %d jobs and the view %d, want 1 and 2, as docs/roles.md says", table, view)
+	}
+	if one[int](t, db.Pool, `SELECT current_setting('server_version_num')::int`) >= 150000 {
+		exec(t, db.Pool, `ALTER VIEW pgqueue.job_log SET (security_invoker = true)`)
+		if view := count("job_log"); view != 1 {
+			t.Errorf("with security_invoker the view shows %d jobs, want 1", view)
+		}
+	}
+}
