@@ -50,18 +50,18 @@ func TestEveryEngineDrainsAndIsCompared(t *testing.T) {
 			t.Errorf("a drain without a rate, or of other jobs: %v", line)
 		}
 	}
-	for _, want := range []string{"pgqueue false", "pgqueue true", "raw false", "raw true", "river true"} {
+	for _, want := range []string{"pgqueue false", "pgqueue true", "raw false", "raw true", "outbox true", "river true"} {
 		if !figures[want] {
 			t.Errorf("no figure for %s", want)
 		}
 	}
-	for _, want := range []string{"pgqueue/river false", "pgqueue/river true", "pgqueue/raw false", "pgqueue/raw true"} {
+	for _, want := range []string{"pgqueue/river false", "pgqueue/river true", "pgqueue/raw false", "pgqueue/raw true", "pgqueue/outbox false", "pgqueue/outbox true"} {
 		if !ratios[want] {
 			t.Errorf("no ratio %s", want)
 		}
 	}
-	if len(figures) != 5 || len(ratios) != 4 {
-		t.Errorf("%d figures and %d ratios, want 5 and 4", len(figures), len(ratios))
+	if len(figures) != 6 || len(ratios) != 6 {
+		t.Errorf("%d figures and %d ratios, want 6 and 6", len(figures), len(ratios))
 	}
 	for _, want := range []string{"fsync=on", "synchronous_commit=on", "| drain | pgqueue / river | off | ratio |"} {
 		if os.Getenv("DATABASE_URL") == "" && !strings.Contains(notes.String(), want) {

@@ -12,7 +12,7 @@ import (
 
 // engine is a job system with the settings that it is measured with.
 type engine struct {
-	name     string // "pgqueue", "raw", "river"
+	name     string // "pgqueue", "raw", "outbox", "river"
 	history  bool   // what has succeeded stays in the database
 	settings string // for the reader of a figure
 	open     func(ctx context.Context, pool *pgxpool.Pool) (system, error)
@@ -59,6 +59,7 @@ func allEngines() []engine {
 	return []engine{
 		pgqueueEngine(false), pgqueueEngine(true),
 		rawEngine(false), rawEngine(true),
+		outboxEngine(),
 		riverEngine(),
 	}
 }
@@ -71,7 +72,7 @@ func chooseEngines(names []string) ([]engine, error) {
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(e engine) bool { return e.name == name }) {
-			return nil, fmt.Errorf("ENGINES: there is no engine %q; there are pgqueue, raw and river", name)
+			return nil, fmt.Errorf("ENGINES: there is no engine %q; there are pgqueue, raw, outbox and river", name)
 		}
 	}
 	return slices.DeleteFunc(all, func(e engine) bool { return !slices.Contains(names, e.name) }), nil

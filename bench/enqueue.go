@@ -63,7 +63,7 @@ func measureTurns(ctx context.Context, server *server, engines []engine, setting
 	var fit []engine
 	for _, engine := range engines {
 		// History plays no part for producers, nor for when a job starts; the raw loop has no code of its own there.
-		if engine.name != "raw" && (engine.history || engine.name != "pgqueue") {
+		if engine.name != "raw" && engine.name != "outbox" && (engine.history || engine.name != "pgqueue") {
 			fit = append(fit, engine)
 		}
 	}

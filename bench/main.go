@@ -2,7 +2,7 @@
 // prints one JSON object a line, then a table. It starts a Postgres of its own, with fsync on and the server's defaults
 // otherwise, or takes DATABASE_URL, whose server it then fills with throwaway databases.
 //
-//	JOBS=200000 ROUNDS=3 ENGINES=pgqueue,raw,river SCENARIOS=drain,enqueue,latency go run .
+//	JOBS=200000 ROUNDS=3 ENGINES=pgqueue,raw,outbox,river SCENARIOS=drain,enqueue,latency go run .
 //
 // Figures of different runs, or of different machines, do not compare: what counts is a ratio within one run. See
 // README.md in this folder for what is measured and how.

@@ -42,7 +42,8 @@ func newCutTest(t *testing.T, transactional bool) *cutTest {
 	} else {
 		execute(t, c.pool, `CREATE TRIGGER stand_still AFTER DELETE ON pgqueue.jobs FOR EACH ROW EXECUTE FUNCTION public.stand_still()`)
 	}
-	gate, err := c.pool.Acquire(t.Context())
+	// A lock of a session, which no pooler may give to somebody else.
+	gate, err := poolAt(t, c.db.DirectURL, func(*pgxpool.Config) {}).Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pgqueue/pgqueue/pgqueue"
@@ -29,6 +30,7 @@ const orphaned = 86
 // program says what a child process does. Zero values mean the library's defaults.
 type program struct {
 	URL         string
+	DirectURL   string // past the pooler, where URL goes through one: for the listener
 	Schema      string
 	Drain       bool     // drain once instead of serving
 	Kinds       []string // the kinds it has handlers for
@@ -38,6 +40,7 @@ type program struct {
 	Renew       time.Duration
 	Reap        time.Duration
 	StopTimeout time.Duration
+	Outbox      string // serves a table of the application's instead, see c148_test.go: "tx", or the URL of a receiver
 }
 
 // runProgram is the child's main function. It returns the exit code.
@@ -99,6 +102,9 @@ func (p program) run(ctx context.Context, hurry <-chan struct{}, said *voice, go
 		return err
 	}
 	defer pool.Close()
+	if p.Outbox != "" {
+		return p.runOutbox(ctx, pool, said, logger)
+	}
 	client, err := pgqueue.NewClient(pool, pgqueue.WithSchema(p.Schema), pgqueue.WithLogger(logger))
 	if err != nil {
 		return err
@@ -112,6 +118,9 @@ func (p program) run(ctx context.Context, hurry <-chan struct{}, said *voice, go
 		Lease:  p.Lease, RenewEvery: p.Renew, StorageTimeout: min(p.Renew, 5*time.Second), ReapInterval: p.Reap,
 		StopTimeout: p.StopTimeout,
 		Observer:    said,
+	}
+	if p.DirectURL != p.URL {
+		config.ListenerConn = func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, p.DirectURL) }
 	}
 	if p.Drain {
 		result, err := client.Drain(ctx, mux, config)

@@ -41,6 +41,7 @@ func throughProxy(t *testing.T, location string, proxy *pgproxy.Proxy) string {
 	escape := func(s string) string {
 		return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
 	}
-	return fmt.Sprintf("host=%s port=%d user=%s password=%s dbname=%s sslmode=disable",
-		proxy.Host(), proxy.Port(), escape(config.User), escape(config.Password), escape(config.Database))
+	return fmt.Sprintf("host=%s port=%d user=%s password=%s dbname=%s sslmode=disable default_query_exec_mode=%s",
+		proxy.Host(), proxy.Port(), escape(config.User), escape(config.Password), escape(config.Database),
+		strings.ReplaceAll(config.DefaultQueryExecMode.String(), " ", "_"))
 }

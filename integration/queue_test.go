@@ -97,7 +97,7 @@ func (s *service) enqueueMany(n int, args pgqueue.Args, options ...pgqueue.Enque
 // child starts a worker process on the database.
 func (s *service) child(p program) *child {
 	s.t.Helper()
-	p.URL, p.Schema = s.db.URL, s.db.Schema
+	p.URL, p.DirectURL, p.Schema = s.db.URL, s.db.DirectURL, s.db.Schema
 	if p.Kinds == nil {
 		p.Kinds = everyKind
 	}
