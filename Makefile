@@ -31,6 +31,12 @@ demo-clean: ## remove the demo's database
 	done
 	@rm -rf .demo
 
+demo-outbox: setup ## 5,000 notifications over an application's own tables, with one process killed
+	@cd examples && go run ./outbox
+
+demo-embeddings: setup ## a queue written by hand: vectors of documents that change all the time
+	@cd examples && go run ./embeddings
+
 test: setup-tests ## run all tests, with the race detector
 	$(GOTEST) ./...
 	@for module in $(TESTED); do echo "== $$module"; (cd $$module && $(GOTEST) ./...) || exit 1; done
@@ -93,4 +99,4 @@ $(GOLANGCI):
 	  > .bin/install.log 2>&1 || { cat .bin/install.log; exit 1; }
 	@mv .bin/golangci-lint $@
 
-.PHONY: help demo demo-serve demo-clean test test-full test-oldest test-newest test-matrix test-containers fuzz lint bench ci db-up db-down setup setup-tests
+.PHONY: help demo-outbox demo-embeddings demo demo-serve demo-clean test test-full test-oldest test-newest test-matrix test-containers fuzz lint bench ci db-up db-down setup setup-tests

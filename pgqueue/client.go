@@ -21,7 +21,12 @@ type Client struct {
 	store      *jobstore.Store
 	logger     *slog.Logger
 	maxPayload int
-	hints      *hinter // nil: none are sent
+	hints      *hinter
+	hinting    atomic.Bool // whether hints are sent
+	chain      enqueueChain
+	observer   any // of workers that have none of their own
+	observe    hintObservers
+	stale      *staleConnections // of pool
 	closed     atomic.Bool
 }
 
@@ -42,18 +47,31 @@ func NewClient(pool *pgxpool.Pool, options ...ClientOption) (*Client, error) {
 	}
 	channel := migrations.Channel(settings.schema)
 	store, err := jobstore.New(settings.schema, channel)
+	if err == nil && settings.citus {
+		err = store.UseCitus()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("new client: %w", err)
 	}
 	client := &Client{
 		pool: pool, schema: settings.schema, channel: channel, store: store,
 		logger: settings.logger, maxPayload: settings.maxPayload,
+		stale: &staleConnections{pool: pool, logger: settings.logger},
 	}
-	if settings.hints {
-		client.hints = newHinter(settings.hintWindow, settings.logger, func(ctx context.Context, queues []string) error {
-			return store.Hint(ctx, pool, queues)
-		})
+	client.observer = Observers(settings.observers...)
+	client.observe = newHintObservers(client.observer, settings.logger)
+	if client.chain, err = client.newEnqueueChain(settings.enqueue); err != nil {
+		return nil, fmt.Errorf("new client: %w", err)
 	}
+	client.hinting.Store(settings.hints)
+	client.hints = newHinter(settings.hintWindow, settings.logger, func(ctx context.Context, queues []string) error {
+		if !client.hinting.Load() {
+			return nil // what was held back before they were turned off
+		}
+		err := store.Hint(ctx, pool, queues)
+		client.observe.hintsTrailed(queues, err)
+		return err
+	})
 	return client, nil
 }
 
@@ -63,11 +81,17 @@ func NewClient(pool *pgxpool.Pool, options ...ClientOption) (*Client, error) {
 // nevertheless. Calling it again is allowed and does nothing more.
 func (c *Client) Close(ctx context.Context) error {
 	c.closed.Store(true)
-	if c.hints == nil {
-		return nil
-	}
 	if err := c.hints.close(ctx); err != nil {
 		return fmt.Errorf("close client: %w", err)
 	}
 	return nil
 }
+
+// SetHints turns hints off and on again while the client is in use; [WithoutHints] says what they are, and that they may be done
+// without. It is for when they do harm: NOTIFY takes a lock of the whole database during each commit, and when the server's queue of
+// notifications is full, because some session listens inside an open transaction, every commit with a NOTIFY fails, those of
+// the application that enqueue included. Without hints they succeed, and workers find the jobs when they poll.
+//
+// It holds for this client, at once, and for no transaction that has enqueued already. The functions pause, resume and retry of the
+// schema hint always.
+func (c *Client) SetHints(on bool) { c.hinting.Store(on) }

@@ -28,6 +28,9 @@ type clientSettings struct {
 	maxPayload int
 	hints      bool
 	hintWindow time.Duration
+	enqueue    []func(EnqueueFunc) EnqueueFunc
+	observers  []any
+	citus      bool
 }
 
 // WithSchema names the schema with pgqueue's tables. Any name that Postgres takes works. The default is
@@ -52,9 +55,16 @@ func WithMaxPayload(bytes int) ClientOption {
 // WithoutHints makes the client send no NOTIFY: workers find its jobs when they poll, within a second by default. For
 // transactions that PREPARE TRANSACTION ends, which Postgres refuses after a NOTIFY, and for very many small producers:
 // each NOTIFY takes a lock of the whole database during its commit, and the limit of [WithHintWindow] holds per client,
-// so a thousand processes that enqueue once a second each are not slowed down by it.
+// so a thousand processes that enqueue once a second each are not slowed down by it. [Client.SetHints] does the same at run time.
 func WithoutHints() ClientOption {
 	return func(s *clientSettings) { s.hints = false }
+}
+
+// WithCitus is for tables that Citus has distributed by queue (docs/scaling.md): statements are sent in forms that it can plan. They do
+// the same on one Postgres, where those about several queues become one for each. Without it, on Citus, an enqueue of one
+// job fails with SQLSTATE 0A000, and idle workers cannot look for due jobs.
+func WithCitus() ClientOption {
+	return func(s *clientSettings) { s.citus = true }
 }
 
 // WithHintWindow sets how often the client hints that a queue has work: in the long run once per queue and window, after
@@ -63,6 +73,13 @@ func WithoutHints() ClientOption {
 // default.
 func WithHintWindow(window time.Duration) ClientOption {
 	return func(s *clientSettings) { s.hintWindow = window }
+}
+
+// WithObserver sets who is told what happens: it may implement any of the observer interfaces of this package, and those of
+// runner, listener and reaper for the workers of this client that have no [WorkerConfig].Observer of their own. Given several
+// times, all of them are told.
+func WithObserver(observer any) ClientOption {
+	return func(s *clientSettings) { s.observers = append(s.observers, observer) }
 }
 
 // newClientSettings applies the options to the defaults and checks the result.

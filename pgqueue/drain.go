@@ -26,6 +26,8 @@ type DrainResult struct {
 // too, in further rounds, as far as they are due. A queue that a handler pauses is left as it is, without an error. It listens to nothing and needs no session state, so it works through
 // a transaction pooler.
 //
+// What is wrong with the database is found first thing and returned as a [*StartError], as by [Worker.Run], but without waiting.
+//
 // Where returning stale leases or the upkeep of partitions fails, what is due is worked all the same, and the error comes
 // at the end. When ctx ends it stops like [Worker.Run] and returns ctx's error with the counts so far. Several drains, and drains
 // beside workers, share the work.
@@ -35,12 +37,13 @@ func (c *Client) Drain(ctx context.Context, mux *Mux, config WorkerConfig) (Drai
 	if err != nil {
 		return DrainResult{}, err
 	}
-	if err := c.checkSchema(ctx, w.pool); err != nil {
+	if err := c.checkStart(ctx, w.pool); err != nil {
 		return DrainResult{}, fmt.Errorf("drain: %w", err)
 	}
 	if err := c.checkResults(ctx, w.pool, w.results, w.config.Queues); err != nil {
 		return DrainResult{}, fmt.Errorf("drain: %w", err)
 	}
+	defer w.reportDrain(ctx)()
 	result := DrainResult{Queues: make(map[string]runner.Outcomes, len(w.runners))}
 	recovered, upkeep := w.reaps.Once(ctx)
 	result.Recovered = recovered
@@ -55,6 +58,22 @@ func (c *Client) Drain(ctx context.Context, mux *Mux, config WorkerConfig) (Drai
 		if worked == 0 {
 			return result, upkeep
 		}
+	}
+}
+
+// reportDrain has a drain that takes longer than one interval report itself like any other worker, and returns what ends
+// that. A short one, as in cron jobs and tests, costs no statement.
+func (w *Worker) reportDrain(ctx context.Context) (end func()) {
+	if w.beats == nil {
+		return func() {}
+	}
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { w.beats.run(background, w.beats.every, func() bool { return ctx.Err() != nil }) })
+	return func() {
+		stop()
+		running.Wait()
+		w.beats.leave()
 	}
 }
 

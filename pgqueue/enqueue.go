@@ -73,15 +73,26 @@ func (c *Client) Enqueue(ctx context.Context, q Querier, args Args, options ...E
 	if err := c.usable(q); err != nil {
 		return Enqueued{}, err
 	}
-	input, invalid := newInput(args, options, c.maxPayload)
-	if invalid != nil {
-		return Enqueued{}, fmt.Errorf("enqueue: %w", invalid)
+	var enqueued []Enqueued
+	var err error
+	if c.chain.one != nil {
+		enqueued, err = c.through(ctx, c.chain.one, q, []NewJob{preset(args, options)})
+	} else {
+		enqueued, err = c.insertOne(ctx, q, args, options)
 	}
-	enqueued, err := c.write(ctx, q, []jobstore.Input{input})
 	if err != nil {
 		return Enqueued{}, err
 	}
 	return enqueued[0], nil
+}
+
+// insertOne is Enqueue inside of the middleware.
+func (c *Client) insertOne(ctx context.Context, q Querier, args Args, options []EnqueueOption) ([]Enqueued, error) {
+	input, invalid := newInput(args, options, c.maxPayload)
+	if invalid != nil {
+		return nil, fmt.Errorf("enqueue: %w", invalid)
+	}
+	return c.write(ctx, q, []jobstore.Input{input})
 }
 
 // EnqueueMany writes many jobs, in one round trip, and answers by position: the first answer is that of the first job.
@@ -98,6 +109,14 @@ func (c *Client) EnqueueMany(ctx context.Context, q Querier, jobs []NewJob) ([]E
 	if len(jobs) == 0 {
 		return []Enqueued{}, nil
 	}
+	if c.chain.many != nil {
+		return c.through(ctx, c.chain.many, q, presetAll(jobs))
+	}
+	return c.insertMany(ctx, q, jobs)
+}
+
+// insertMany is EnqueueMany inside of the middleware.
+func (c *Client) insertMany(ctx context.Context, q Querier, jobs []NewJob) ([]Enqueued, error) {
 	inputs := make([]jobstore.Input, len(jobs))
 	total := 0
 	for i, job := range jobs {
@@ -135,20 +154,29 @@ func (c *Client) usable(q Querier) error {
 func (c *Client) write(ctx context.Context, q Querier, inputs []jobstore.Input) ([]Enqueued, error) {
 	var (
 		ask  func(queue string) bool
-		held []string
+		note struct { // of queues; in one, because it is put on the heap with each enqueue
+			held []string
+			sent []string // only if somebody is to be told
+		}
 	)
-	if c.hints != nil {
+	if c.hinting.Load() {
 		ask = func(queue string) bool {
 			if c.hints.allow(queue, q) {
+				if c.observe.sent != nil {
+					note.sent = append(note.sent, queue)
+				}
 				return true
 			}
-			held = append(held, queue)
+			note.held = append(note.held, queue)
 			return false
 		}
 	}
 	placed, err := c.store.Enqueue(ctx, q, inputs, ask)
 	if err != nil {
-		return nil, err
+		return nil, c.enqueueError(q, err)
+	}
+	for _, queue := range note.sent {
+		c.observe.hintSent(queue)
 	}
 	enqueued := make([]Enqueued, len(placed))
 	for i, p := range placed {
@@ -158,11 +186,12 @@ func (c *Client) write(ctx context.Context, q Querier, inputs []jobstore.Input) 
 		}
 		enqueued[i] = Enqueued{ID: p.ID, Outcome: outcome}
 	}
-	for _, queue := range held {
+	for _, queue := range note.held {
 		// What changed nothing wakes nobody.
 		for i := range inputs {
 			if inputs[i].Queue == queue && enqueued[i].Outcome != Same {
 				c.hints.hold(queue)
+				c.observe.hintHeld(queue)
 				break
 			}
 		}

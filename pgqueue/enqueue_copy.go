@@ -24,6 +24,15 @@ func (c *Client) EnqueueCopy(ctx context.Context, q Copier, jobs []NewJob) (int6
 	if len(jobs) == 0 {
 		return 0, nil
 	}
+	if c.chain.copied == nil {
+		return c.copyJobs(ctx, q, jobs)
+	}
+	enqueued, err := c.through(ctx, c.chain.copied, q, presetAll(jobs))
+	return int64(len(enqueued)), err
+}
+
+// copyJobs is EnqueueCopy inside of the middleware.
+func (c *Client) copyJobs(ctx context.Context, q Copier, jobs []NewJob) (int64, error) {
 	inputs := make([]jobstore.Input, len(jobs))
 	var queues []string
 	for i, job := range jobs {
@@ -41,8 +50,8 @@ func (c *Client) EnqueueCopy(ctx context.Context, q Copier, jobs []NewJob) (int6
 		}
 	}
 	written, err := c.store.Copy(ctx, q, inputs)
-	if err != nil || c.hints == nil {
-		return written, err
+	if err != nil || !c.hinting.Load() {
+		return written, c.enqueueError(q, err)
 	}
 	var now []string
 	for _, queue := range queues {
@@ -50,11 +59,15 @@ func (c *Client) EnqueueCopy(ctx context.Context, q Copier, jobs []NewJob) (int6
 			now = append(now, queue)
 		} else {
 			c.hints.hold(queue)
+			c.observe.hintHeld(queue)
 		}
 	}
 	if len(now) > 0 {
 		if err := c.store.Hint(ctx, q, now); err != nil {
 			return written, fmt.Errorf("enqueue by copy: the jobs are written, but %w", err)
+		}
+		for _, queue := range now {
+			c.observe.hintSent(queue)
 		}
 	}
 	return written, nil

@@ -139,7 +139,7 @@ type hintListener struct{ conn *pgx.Conn }
 
 func listen(t testing.TB, pool *pgxpool.Pool, channel string) *hintListener {
 	t.Helper()
-	conn, err := pgx.ConnectConfig(testContext(t), pool.Config().ConnConfig)
+	conn, err := pgx.ConnectConfig(testContext(t), directly(t, pool.Config().ConnConfig))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,12 +33,19 @@ type enqueueSettings struct {
 	queue       string
 	key         *string
 	revision    *string
-	runAt       *time.Time
-	delay       *time.Duration
+	due             // of the call
+	ofType      due // which counts if the call says nothing
 	priority    int
 	tags        []string
 	metadata    any
+	members     []metadataMember // over metadata
 	maxAttempts int
+}
+
+// due is when a job is due, in either way.
+type due struct {
+	runAt *time.Time
+	delay *time.Duration
 }
 
 // OnQueue puts the job on a queue; the default is [DefaultQueue]. A queue needs no set-up. At most 128 bytes.
@@ -88,7 +95,7 @@ func WithTags(tags ...string) EnqueueOption {
 
 // WithMetadata attaches a JSON object of the caller's own, such as a tenant or a request id: anything that
 // encoding/json writes as an object, or a [json.RawMessage] that holds one. nil means none. It replaces metadata given
-// before. It is bounded like a payload, see [WithMaxPayload].
+// before, but for single members of [AddMetadata]. It is bounded like a payload, see [WithMaxPayload].
 func WithMetadata(metadata any) EnqueueOption {
 	return func(s *enqueueSettings) { s.metadata = metadata }
 }
@@ -106,12 +113,8 @@ func collectSettings(args Args, options []EnqueueOption) enqueueSettings {
 	if defaults, ok := args.(DefaultOptions); ok {
 		s.apply(defaults.EnqueueOptions())
 	}
-	typeRunAt, typeDelay := s.runAt, s.delay
-	s.runAt, s.delay = nil, nil
+	s.ofType, s.due = s.due, due{}
 	s.apply(options)
-	if s.runAt == nil && s.delay == nil {
-		s.runAt, s.delay = typeRunAt, typeDelay
-	}
 	return s
 }
 

@@ -17,9 +17,15 @@ var (
 	// the job is gone. It is also the cause of the context of a handler that lost its lease.
 	ErrLeaseLost = runner.ErrLeaseLost
 
-	// ErrSchema means that the database does not have the tables that this version works with. Worker.Run, Drain and DrainTx
-	// look and return it; a single statement, such as an enqueue, fails with Postgres's own error (42P01).
+	// ErrSchema means that the database does not have the tables that this version works with: run migrations.Up. Worker.Run,
+	// Drain and DrainTx look and return it; an enqueue returns it together with Postgres's own error, such as 42P01.
 	ErrSchema = errors.New("the schema is not ready")
+
+	// ErrPooler means that there is a pooler between this program and Postgres, and that the connection string asks for what it does not
+	// do: keep prepared statements from one transaction to the next, or take a setting at the start of a connection. The error's text says
+	// what to change; docs/poolers.md has the whole table. Worker.Run, Drain and DrainTx look and return it; an enqueue returns it together
+	// with the pooler's or Postgres's own error, such as 26000.
+	ErrPooler = errors.New("a pooler stands in the way")
 
 	// ErrWorkerRunning is returned by [Worker.Run] when that worker runs already.
 	ErrWorkerRunning = errors.New("the worker is running already")

@@ -51,7 +51,7 @@ func TestC27_PauseIsDurable(t *testing.T) {
 			if deaf.Load() {
 				return nil, errors.New("the listener is dead")
 			}
-			return pgx.Connect(ctx, db.URL)
+			return pgx.Connect(ctx, db.DirectURL)
 		},
 	}
 	worker := startWorker(t, client, mux, config)

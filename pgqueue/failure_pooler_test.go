@@ -104,7 +104,7 @@ func withoutSessions(t *testing.T, db *pgqueuetest.DB, pool *pgxpool.Pool) {
 		// The listener brings the jobs of a: no test lives to see its poll. That of b brings what failed.
 		Queues: pgqueue.Queues{"a": {Poll: 10 * time.Minute}, "b": {Poll: 100 * time.Millisecond}}, ReapInterval: 50 * time.Millisecond,
 		ListenerConn: func(ctx context.Context) (*pgx.Conn, error) {
-			return pgx.ConnectConfig(ctx, db.Pool.Config().ConnConfig)
+			return pgx.Connect(ctx, db.DirectURL)
 		},
 	})
 	eventually(t, "the listener listens", func() bool { return worker.Status().Listener.Connected })

@@ -33,6 +33,8 @@ type hinter struct {
 	send   func(ctx context.Context, queues []string) error
 	now    func() time.Time
 
+	complained time.Time // the goroutine's own: when a failure was logged last
+
 	mu      sync.Mutex
 	queues  map[string]*queueHints
 	running bool
@@ -172,11 +174,15 @@ func (h *hinter) take() (queues []string, wait time.Duration) {
 	return nil, wait
 }
 
+// hintLogEvery is how often failures to send trailing hints are logged.
+const hintLogEvery = 10 * time.Second
+
 // trail sends one hint for each queue. A failure is worth a line in the log and no more: polling finds the jobs.
 func (h *hinter) trail(queues []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), hintTimeout)
 	defer cancel()
-	if err := h.send(ctx, queues); err != nil {
+	if err := h.send(ctx, queues); err != nil && h.now().Sub(h.complained) >= hintLogEvery {
+		h.complained = h.now()
 		h.logger.Warn("pgqueue: trailing hint not sent; workers find the jobs when they poll",
 			slog.Int("queues", len(queues)), slog.Any("error", err))
 	}
@@ -209,8 +215,18 @@ func (h *hinter) refill(state *queueHints) {
 	}
 }
 
-// transactionOf returns q if it is a transaction that can be recognised again; nil otherwise.
+// transactional is a Querier that is no transaction itself but runs on one, as sqltx.Querier does. Transaction returns something
+// that is equal for all that run on the same transaction and can be compared; nil where there is none.
+type transactional interface{ Transaction() any }
+
+// transactionOf returns what q runs on if that is a transaction that can be recognised again; nil otherwise.
 func transactionOf(q Querier) any {
+	if on, ok := q.(transactional); ok {
+		if tx := on.Transaction(); tx != nil && reflect.ValueOf(tx).Comparable() {
+			return tx
+		}
+		return nil
+	}
 	if _, ok := q.(pgx.Tx); !ok || reflect.TypeOf(q).Kind() != reflect.Pointer {
 		return nil
 	}

@@ -44,10 +44,11 @@ type JobStatus struct {
 // FailedAttempt is what is stored about an attempt that failed.
 type FailedAttempt struct {
 	Attempt int
-	Code    string // such as "error", "timeout", "lease_expired", or the handler's own; see [Coded]
-	Message string // what was marked as safe to store, or the error's Go type
-	At      time.Time
-	By      string // the worker
+	Code    string    // such as "error", "timeout", "lease_expired", or the handler's own; see [Coded]
+	Message string    // what was marked as safe to store, or the error's Go type
+	Started time.Time // when it was claimed; zero where version 0.2 or an earlier one stored it
+	At      time.Time // when it had failed
+	By      string    // the worker
 }
 
 // Get reads one job, live or finished, by its number. Where there is none, or no longer one, it returns [ErrNotFound].
@@ -62,13 +63,5 @@ func (c *Client) Get(ctx context.Context, q Querier, id int64) (*JobStatus, erro
 	if record == nil {
 		return nil, fmt.Errorf("get job %d: %w", id, ErrNotFound)
 	}
-	status := &JobStatus{
-		JobInfo: infoOf(&record.Row), State: JobState(record.State), LeaseExpiresAt: record.LeaseExpiresAt, FinishedAt: record.FinishedAt,
-		ClaimedBy: record.ClaimedBy, CancelWanted: record.Cancelling, Payload: record.Payload, Result: record.Result,
-		ErrorCount: record.ErrorCount,
-	}
-	for _, failed := range record.Errors {
-		status.Failed = append(status.Failed, FailedAttempt(failed))
-	}
-	return status, nil
+	return statusOf(record), nil
 }

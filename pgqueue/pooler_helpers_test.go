@@ -31,7 +31,7 @@ func throughPooler(t testing.TB, pool *pgxpool.Pool, change func(*pgxpool.Config
 	t.Helper()
 	p := &pooler{sessions: make(chan *pgconn.HijackedConn, 2), clients: map[net.Conn]bool{}, startup: map[string]bool{}}
 	for range cap(p.sessions) {
-		conn, err := pgx.ConnectConfig(testContext(t), pool.Config().ConnConfig)
+		conn, err := pgx.ConnectConfig(testContext(t), directly(t, pool.Config().ConnConfig))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/pgqueue/pgqueue/internal/pulse"
 	"github.com/pgqueue/pgqueue/pgqueue/internal/jobstore"
 	"github.com/pgqueue/pgqueue/runner"
 )
@@ -17,6 +18,7 @@ type prober struct {
 	queues  []*probedQueue
 	timeout time.Duration // of one statement
 	logger  *slog.Logger
+	pulse   pulse.Pulse
 }
 
 // probedQueue is one queue and what the prober knows about it.
@@ -37,6 +39,7 @@ const (
 
 // run probes until ctx ends.
 func (p *prober) run(ctx context.Context) {
+	defer p.pulse.End()
 	now := time.Now()
 	for _, q := range p.queues {
 		q.next = now.Add(q.poll) // runners claim first thing
@@ -45,19 +48,24 @@ func (p *prober) run(ctx context.Context) {
 	defer timer.Stop()
 	var logged time.Time
 	for {
-		timer.Reset(time.Until(p.soonest()))
+		soonest := p.soonest()
+		timer.Reset(time.Until(soonest))
+		p.pulse.Rest(soonest)
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
 		}
+		p.pulse.Beat()
 		asked := p.due(time.Now())
 		err := p.ask(ctx, asked)
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err == nil:
+		case err == nil && !logged.IsZero():
 			logged = time.Time{}
+			p.logger.Info("pgqueue: the database answers again")
+		case err == nil:
 		case time.Since(logged) >= probeLogEvery:
 			logged = time.Now()
 			p.logger.Warn("pgqueue: looking for due jobs failed; workers look by themselves meanwhile", "error", err)
@@ -93,9 +101,11 @@ func (p *prober) due(now time.Time) []*probedQueue {
 }
 
 // ask probes and passes the answers on.
-func (p *prober) ask(ctx context.Context, asked []*probedQueue) error {
+func (p *prober) ask(ctx context.Context, asked []*probedQueue) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
+	p.pulse.Call()
+	defer func() { p.pulse.Done(err) }()
 	queues := make([]*jobstore.Queue, len(asked))
 	for i, q := range asked {
 		queues[i] = q.queue

@@ -1,26 +1,54 @@
 package pgqueue
 
 import (
-	"context"
+	"errors"
 	"fmt"
+	"strings"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/pgqueue/pgqueue/migrations"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// checkSchema tells whether the database has the tables that this version works with.
-func (c *Client) checkSchema(ctx context.Context, pool *pgxpool.Pool) error {
-	state, err := migrations.Status(ctx, pool, c.schema)
-	switch {
-	case err != nil:
-		return fmt.Errorf("look at schema %q: %w", c.schema, err)
-	case state.Version < migrations.Latest:
-		return fmt.Errorf("schema %q is at version %d and this program needs %d; run migrations.Up: %w",
-			c.schema, state.Version, migrations.Latest, ErrSchema)
-	case state.Dirty:
-		return fmt.Errorf("schema %q: version %d was left half done; run migrations.Up: %w", c.schema, state.Version, ErrSchema)
-	default:
-		return nil // a newer schema works with this version too; see docs/compatibility.md
+// schemaError says so where an error of Postgres means that the schema is not there, or an older one: that its tables, columns
+// or functions are missing.
+func (c *Client) schemaError(err error) error {
+	var fromServer *pgconn.PgError
+	if !errors.As(err, &fromServer) {
+		return err
 	}
+	switch fromServer.Code {
+	case "3F000", "42P01", "42703", "42883":
+		return fmt.Errorf("schema %q: %w; run migrations.Up: %w", c.schema, ErrSchema, err)
+	}
+	return err
 }
+
+// enqueueError is schemaError for an enqueue on q. It also says what else about the database an enqueue can fail of, and lets go
+// of the connections to a server that is no primary any more.
+func (c *Client) enqueueError(q Querier, err error) error {
+	var fromServer *pgconn.PgError
+	if !errors.As(err, &fromServer) {
+		return err
+	}
+	switch fromServer.Code {
+	case codeReadOnly:
+		if q == Querier(c.pool) {
+			c.stale.refused()
+		}
+		return fmt.Errorf("%w, of a standby or by default_transaction_read_only: %w", ErrReadOnly, err)
+	case codeForbidden:
+		return fmt.Errorf("schema %q: the role may not do this; docs/roles.md has the GRANTs of a producer, and row-level security needs a policy: %w",
+			c.schema, err)
+	case codeNotSupported:
+		if strings.Contains(fromServer.Message, "non-IMMUTABLE functions") {
+			return fmt.Errorf("the tables are distributed by Citus, so the client has to be made with WithCitus: %w", err)
+		}
+	}
+	return c.schemaError(err)
+}
+
+const (
+	codeReadOnly  = "25006"
+	codeForbidden = "42501"
+
+	codeNotSupported = "0A000"
+)

@@ -54,14 +54,19 @@ type QueueStats struct {
 // that many of each priority; so are Expired among the oldest claims, and Failed and Dead among the latest. Where that
 // cut something off, both have More set.
 func (c *Client) Stats(ctx context.Context, queues ...string) ([]QueueStats, error) {
+	return c.stats(ctx, c.pool, queues)
+}
+
+// stats are those of Stats, on whatever can query.
+func (c *Client) stats(ctx context.Context, q Querier, queues []string) ([]QueueStats, error) {
 	if len(queues) == 0 {
-		names, err := c.store.QueueNames(ctx, c.pool, MaxStatsQueues)
+		names, err := c.store.QueueNames(ctx, q, MaxStatsQueues)
 		if err != nil || len(names) == 0 {
 			return nil, err
 		}
 		queues = names
 	}
-	rows, err := c.store.Stats(ctx, c.pool, queues, MaxStatsCount)
+	rows, err := c.store.Stats(ctx, q, queues, MaxStatsCount)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ func (w *Worker) StopNow(ctx context.Context) error {
 	if cancel == nil {
 		return nil
 	}
+	w.hurried.Store(true)
 	cancel() // first: a runner that has not begun yet begins with an ended context then
 	for _, run := range w.runners {
 		go func() { _ = run.StopNow(ctx) }() // ends with the runner, which Run waits for, or with ctx

@@ -79,6 +79,9 @@ func (s *enqueueSettings) fillKey(in *jobstore.Input) *ValidationError {
 }
 
 func (s *enqueueSettings) fillDue(in *jobstore.Input) *ValidationError {
+	if s.due == (due{}) {
+		s.due = s.ofType
+	}
 	if s.runAt != nil && s.delay != nil {
 		return invalid("delay", "cannot be combined with run_at")
 	}
@@ -115,6 +118,15 @@ func checkTags(tags []string) *ValidationError {
 
 // encodeMetadata writes the metadata as a JSON object.
 func (s *enqueueSettings) encodeMetadata(limit int) (json.RawMessage, *ValidationError) {
+	text, err := s.encodeObject(limit)
+	if err != nil || len(s.members) == 0 {
+		return text, err
+	}
+	return s.addMembers(text, limit)
+}
+
+// encodeObject writes what WithMetadata gave.
+func (s *enqueueSettings) encodeObject(limit int) (json.RawMessage, *ValidationError) {
 	const field = "metadata"
 	if s.noMetadata() {
 		return json.RawMessage(emptyObject), nil

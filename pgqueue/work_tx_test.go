@@ -119,7 +119,7 @@ func (txJob) Kind() string { return "in_tx" }
 func TestC153_AJobIsWorkedInATransactionThatIsRolledBack(t *testing.T) {
 	t.Parallel()
 	f := openTx(t)
-	listener, err := pgx.Connect(f.ctx, f.db.URL)
+	listener, err := pgx.Connect(f.ctx, f.db.DirectURL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,9 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pgqueue/pgqueue/listener"
@@ -31,6 +30,7 @@ type Worker struct {
 	client  *Client
 	config  WorkerConfig
 	pool    *pgxpool.Pool
+	stale   *staleConnections // of pool
 	runners map[string]*jobRunner
 	results []string           // kinds whose handlers have results
 	listens *listener.Listener // nil when the listener is disabled
@@ -38,11 +38,18 @@ type Worker struct {
 	probes  *prober
 	logger  *slog.Logger
 	kinds   []string // that have a handler, aliases included
+	aliases map[string]string
+	beats   *heartbeat // nil: off
 
-	mutex  sync.Mutex
-	cancel context.CancelFunc // of the running Run; nil when there is none
-	ended  chan struct{}      // closed when the running Run returns
-	result error              // of the latest Run, once ended is closed
+	mutex   sync.Mutex
+	cancel  context.CancelFunc // of the running Run; nil when there is none
+	ctx     context.Context    // of the running Run: it stops when this has ended
+	phase   phase
+	hurried atomic.Bool   // StopNow was called
+	loops   loopPulses    // that are no runner's
+	waits   string        // why Run waits for the database
+	ended   chan struct{} // closed when the running Run returns
+	result  error         // of the latest Run, once ended is closed
 }
 
 // NewWorker makes a worker that serves config.Queues with the handlers of mux. It sends no SQL. Bad settings, and what
@@ -60,21 +67,28 @@ func (c *Client) NewWorker(mux *Mux, config WorkerConfig) (*Worker, error) {
 	if config.ID == "" {
 		config.ID = newWorkerID()
 	}
-	pool := c.pool
-	if config.Pool != nil {
-		pool = config.Pool
+	if config.Observer == nil {
+		config.Observer = c.observer
 	}
-	w := &Worker{client: c, config: config, pool: pool, logger: c.logger, runners: map[string]*jobRunner{}, results: mux.resultKinds()}
+	pool, stale := c.pool, c.stale
+	if config.Pool != nil && config.Pool != pool {
+		pool, stale = config.Pool, &staleConnections{pool: config.Pool, logger: c.logger}
+	}
+	w := &Worker{client: c, config: config, pool: pool, stale: stale, logger: c.logger, runners: map[string]*jobRunner{}, results: mux.resultKinds()}
 	w.probes = &prober{timeout: config.storageTimeout(), logger: c.logger}
+	if config.heartbeatEvery() > 0 {
+		w.beats = newHeartbeat(w)
+	}
 	targets, err := w.addQueues(mux)
 	if err != nil {
 		return nil, fmt.Errorf("make a worker: %w", err)
 	}
+	w.loops.makeFor(w.queueNames())
 	w.reaps, err = reaper.New(targets, reaper.Config{
 		Interval: config.ReapInterval,
 		Grace:    config.renewInterval(),
 		Logger:   c.logger,
-		Observer: config.Observer,
+		Observer: w.config.Observer,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make a worker: %w", err)
@@ -96,6 +110,7 @@ func (w *Worker) addQueues(mux *Mux) ([]reaper.Target, error) {
 	}
 	names := kindNames(kinds)
 	w.kinds = names
+	w.aliases = aliasesOf(kinds)
 	handle := &dispatcher{
 		store: w.client.store, pool: w.pool, open: newTransactionSlots(w.pool.Config().MaxConns),
 		handlers: handlers, maxResult: w.client.maxPayload,
@@ -104,7 +119,7 @@ func (w *Worker) addQueues(mux *Mux) ([]reaper.Target, error) {
 	for _, name := range slices.Sorted(maps.Keys(w.config.Queues)) {
 		queue, err := w.client.store.Queue(w.pool, jobstore.QueueConfig{
 			Name: name, WorkerID: w.config.ID, Kinds: names, Poll: w.config.Queues[name].Poll,
-			KeepHistory: w.config.KeepHistory, KeepAttention: w.config.KeepAttention, Logger: w.logger,
+			KeepHistory: w.config.KeepHistory, KeepAttention: w.config.KeepAttention, Logger: w.logger, ReadOnly: w.stale.refused,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("queue %q: %w", name, err)
@@ -159,13 +174,16 @@ func (w *Worker) newListener() (*listener.Listener, error) {
 				run.Wake()
 			}
 		},
-		OnConnect: w.wakeAll,
-		Logger:    w.logger,
-		Observer:  w.config.Observer,
+		OnConnect:    w.wakeAll,
+		EchoInterval: w.config.echoEvery,
+		Logger:       w.logger,
+		Observer:     w.config.Observer,
 	})
 }
 
-// connectLike opens a connection of its own with the settings of pool.
+// connectLike opens a connection of its own with the settings of pool, for the listener. That sends nothing for as long as nothing goes
+// wrong, so it takes back an idle_session_timeout that the role or the server may have: every cut would lose the hints of the
+// gap. Where there is none the session is left as it is, which is what matters behind a pooler.
 func connectLike(ctx context.Context, pool *pgxpool.Pool) (*pgx.Conn, error) {
 	config := pool.Config()
 	connConfig := config.ConnConfig.Copy()
@@ -174,7 +192,16 @@ func connectLike(ctx context.Context, pool *pgxpool.Pool) (*pgx.Conn, error) {
 			return nil, err
 		}
 	}
-	return pgx.ConnectConfig(ctx, connConfig)
+	conn, err := pgx.ConnectConfig(ctx, connConfig)
+	if err != nil {
+		return nil, err
+	}
+	const stay = `SELECT pg_catalog.set_config('idle_session_timeout', '0', false)
+		WHERE pg_catalog.current_setting('idle_session_timeout', true) <> '0'`
+	if _, err := conn.Exec(ctx, stay, pgx.QueryExecModeExec); err != nil {
+		return nil, errors.Join(fmt.Errorf("set up the listener's session: %w", err), conn.Close(ctx))
+	}
+	return conn, nil
 }
 
 func (w *Worker) wakeAll() {
@@ -187,8 +214,10 @@ func (w *Worker) wakeAll() {
 // handlers finish within StopTimeout, cancels the rest, and writes every outcome, with contexts of its own.
 //
 // It returns nil after a clean stop; an error that names the jobs whose handlers ignored their context and are left to
-// their leases; [ErrWorkerRunning] when it runs already; or an error at once when the database has no schema that this
-// version can work with, or when a queue keeps no history although handlers have results. A database that cannot be reached is waited for.
+// their leases; [ErrWorkerRunning] when it runs already; or at once an error about the database: a [*StartError] when it has no
+// schema that this version can work with, when the role lacks rights, or row-level security hides its jobs from it, when the session
+// is read-only or has a setting that does not do; a [*ValidationError] when a queue keeps no history although handlers have
+// results. A database that cannot be reached is waited for, and a standby for half a minute, because a failover may be under way.
 //
 // End ctx with [signal.NotifyContext], and have a second signal call [Worker.StopNow].
 func (w *Worker) Run(ctx context.Context) (err error) {
@@ -200,11 +229,12 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 		w.mutex.Unlock()
 		return ErrWorkerRunning
 	}
-	w.cancel, w.ended = cancel, ended
+	w.cancel, w.ended, w.ctx, w.phase, w.waits = cancel, ended, ctx, starting, ""
+	w.hurried.Store(false)
 	w.mutex.Unlock()
 	defer func() {
 		w.mutex.Lock()
-		w.cancel, w.result = nil, err
+		w.cancel, w.result, w.phase = nil, err, idle
 		w.mutex.Unlock()
 		close(ended)
 	}()
@@ -223,18 +253,32 @@ func (w *Worker) serve(ctx context.Context) error {
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackground()
 	var helpers, serving sync.WaitGroup
+	w.loops.begin()
 	if w.listens != nil {
-		helpers.Go(func() { w.logEnd("listener", w.listens.Run(background)) })
+		helpers.Go(func() {
+			defer w.loops.listens.End()
+			w.logEnd("listener", w.listens.Run(background))
+		})
 	}
-	helpers.Go(func() { w.logEnd("reaper", w.reaps.Run(background)) })
+	helpers.Go(func() {
+		defer w.loops.reaps.End()
+		w.logEnd("reaper", w.reaps.Run(background))
+	})
+	w.probes.pulse.Begin(w.probes.timeout)
 	helpers.Go(func() { w.probes.run(background) })
+	if w.beats != nil {
+		w.beats.pulse.Begin(3 * w.beats.timeout)
+		helpers.Go(func() { w.beats.run(background, 0, func() bool { return ctx.Err() != nil }) })
+	}
 
 	w.logger.Info("pgqueue: worker started", "id", w.config.ID, "queues", slices.Sorted(maps.Keys(w.runners)), "kinds", w.kinds)
 	defer w.logger.Info("pgqueue: worker stopped", "id", w.config.ID)
 	var mutex sync.Mutex
 	var errs []error
 	for name, run := range w.runners {
+		ended := w.loops.runners[name]
 		serving.Go(func() {
+			defer ended.End()
 			if err := run.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
 				mutex.Lock()
 				errs = append(errs, fmt.Errorf("queue %q: %w", name, err))
@@ -242,9 +286,13 @@ func (w *Worker) serve(ctx context.Context) error {
 			}
 		})
 	}
+	w.setPhase(serves)
 	serving.Wait()
 	stopBackground()
 	helpers.Wait()
+	if w.beats != nil && len(errs) == 0 && !w.hurried.Load() {
+		w.beats.leave()
+	}
 	return errors.Join(errs...)
 }
 
@@ -276,38 +324,4 @@ func (w *Worker) Stop(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("stop the worker: %w", context.Cause(ctx))
 	}
-}
-
-// schemaRetry is how often a worker that was started before its database looks for it.
-const schemaRetry = time.Second
-
-// awaitSchema returns when the schema is there and right. It retries while the database cannot be reached, so that
-// worker and database may start in any order.
-func (w *Worker) awaitSchema(ctx context.Context) error {
-	logged := false
-	for {
-		err := w.client.checkSchema(ctx, w.pool)
-		if err == nil {
-			err = w.client.checkResults(ctx, w.pool, w.results, w.config.Queues)
-		}
-		var fromServer *pgconn.PgError
-		if err == nil || errors.Is(err, ErrSchema) || errors.Is(err, ErrInvalid) || errors.As(err, &fromServer) && !startingUp(fromServer) {
-			return err
-		}
-		if !logged {
-			w.logger.Warn("pgqueue: waiting for the database", "error", err)
-			logged = true
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(schemaRetry):
-		}
-	}
-}
-
-// startingUp tells the errors of a server that will soon answer: class 57 (shutting down, starting up) and 53 (out of
-// connections).
-func startingUp(err *pgconn.PgError) bool {
-	return len(err.Code) == 5 && (err.Code[:2] == "57" || err.Code[:2] == "53")
 }

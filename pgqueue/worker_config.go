@@ -1,6 +1,7 @@
 package pgqueue
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -69,7 +70,8 @@ type WorkerConfig struct {
 	// waits for the application's connections nor holds them. Default: the client's pool.
 	Pool *pgxpool.Pool
 	// ListenerConn makes the connection that listens for hints. It is never taken from the pool, and needs a direct
-	// connection: a pooler in transaction mode forwards no hints. Default: a new connection with the pool's settings.
+	// connection: a pooler in transaction mode forwards no hints. Default: a new connection with the pool's settings, and without
+	// an idle_session_timeout.
 	ListenerConn func(ctx context.Context) (*pgx.Conn, error)
 	// DisableListener turns hints off: the worker polls.
 	DisableListener bool
@@ -78,9 +80,22 @@ type WorkerConfig struct {
 	// error's Go type and messages marked as safe are stored, because texts may hold personal data.
 	StoreErrorText bool
 	// Observer is told what happens; it may implement any of the observer interfaces of package runner, listener and
-	// reaper.
+	// reaper. [Observers] makes one of several. Default: that of the client, see [WithObserver].
 	Observer any
+
+	// HeartbeatEvery is how often this process says in the table workers that it lives, what it serves and what runs: one
+	// row a worker, written once at the start, then at this interval, up to a tenth less at random, and removed by a clean
+	// stop. It is for people and why_not_running; no work depends on it. Default 10 s; at least 5 s; negative turns it off.
+	HeartbeatEvery time.Duration
+	// Version is the version of the application, shown in the table workers. At most 128 bytes; empty is fine.
+	Version string
+
+	echoEvery   time.Duration // of the listener, for tests; zero: its default
+	standbyWait time.Duration // at the start, for tests; zero: standbyPatience
 }
+
+// DefaultHeartbeatEvery is the default of [WorkerConfig].HeartbeatEvery.
+const DefaultHeartbeatEvery = 10 * time.Second
 
 func (c WorkerConfig) validate() error {
 	if len(c.Queues) == 0 {
@@ -96,11 +111,31 @@ func (c WorkerConfig) validate() error {
 			return err
 		}
 	}
+	if c.Version != "" {
+		if err := checkText("Version", c.Version, maxNameBytes); err != nil {
+			return err
+		}
+	}
+	if c.HeartbeatEvery > 0 && c.HeartbeatEvery < minHeartbeatEvery || c.HeartbeatEvery > maxHeartbeatEvery {
+		return &ValidationError{Field: "HeartbeatEvery", Message: fmt.Sprintf("must be from %s to %s, or negative for none, is %s",
+			minHeartbeatEvery, maxHeartbeatEvery, c.HeartbeatEvery)}
+	}
 	if c.ReapInterval < 0 {
 		return &ValidationError{Field: "ReapInterval", Message: fmt.Sprintf("must not be negative, is %s", c.ReapInterval)}
 	}
 	return nil
 }
+
+// heartbeatEvery is how often the worker reports itself; zero: not at all.
+func (c WorkerConfig) heartbeatEvery() time.Duration {
+	if c.HeartbeatEvery == 0 {
+		return DefaultHeartbeatEvery
+	}
+	return max(c.HeartbeatEvery, 0)
+}
+
+// workers is how many handlers run at a time.
+func (c QueueConfig) workers() int { return cmp.Or(c.Workers, runner.DefaultWorkers) }
 
 // renewInterval is how often a living worker renews, which the reaper waits for after an outage.
 func (c WorkerConfig) renewInterval() time.Duration {

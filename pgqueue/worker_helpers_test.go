@@ -64,6 +64,7 @@ type running struct {
 // test takes the error by calling end.
 func startWorker(t testing.TB, client *pgqueue.Client, mux *pgqueue.Mux, config pgqueue.WorkerConfig) *running {
 	t.Helper()
+	listenDirectly(t, client, &config)
 	worker, err := client.NewWorker(mux, config)
 	if err != nil {
 		t.Fatal(err)

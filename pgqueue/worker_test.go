@@ -31,7 +31,9 @@ func TestWorkerRunsWhatATransactionEnqueued(t *testing.T) {
 		greeted <- job.Args.Name
 		return nil
 	})
-	worker, err := client.NewWorker(mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{"default": {Poll: time.Minute}}})
+	config := pgqueue.WorkerConfig{Queues: pgqueue.Queues{"default": {Poll: time.Minute}}}
+	listenDirectly(t, client, &config)
+	worker, err := client.NewWorker(mux, config)
 	if err != nil {
 		t.Fatal(err)
 	}

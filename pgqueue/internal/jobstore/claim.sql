@@ -26,6 +26,7 @@
 -- * Empty metadata and tags, which most jobs have, come as NULL: turning them into text and reading that back costs more than
 --   the scan.
 -- * errors stay behind. They are not needed to run a job and can be the largest part of the row.
+-- * EXISTS (SELECT 1 …): Citus fails on a subquery without columns.
 WITH claimed AS (
     UPDATE {schema}.jobs AS j
     SET state = 'running', attempt = j.attempt + 1, claimed_generation = j.generation, claimed_by = $4,
@@ -39,7 +40,7 @@ WITH claimed AS (
                   AND (r.run_at, r.id) >= (p.since, p.since_id) AND ($5::text[] IS NULL OR r.kind = ANY ($5::text[]))
                 ORDER BY r.run_at, r.id LIMIT $2 FOR UPDATE SKIP LOCKED) c
         ORDER BY p.ord LIMIT $2))
-      AND NOT EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL)
+      AND NOT EXISTS (SELECT 1 FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL)
     RETURNING j.id, j.attempt, j.kind, j.priority, j.run_at, j.failures, j.max_attempts, j.generation, j.key, j.revision,
               j.created_at, j.payload::text AS payload, nullif(j.metadata, '{}')::text AS metadata, nullif(j.tags, '{}') AS tags,
               (SELECT clock_timestamp()) AS found_at
@@ -51,7 +52,7 @@ FROM claimed c
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, clock_timestamp(),
        statement_timestamp(), now(), coalesce((SELECT q.history FROM {schema}.queues q WHERE q.name = $1), 'full'),
-       EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL);
+       EXISTS (SELECT 1 FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL);
 
 -- name: probe
 -- $1 queue[]  $2 mark run_at[] and $3 mark id[], four a queue: priorities 1..4  $4 kinds (NULL = any)
@@ -66,7 +67,7 @@ SELECT u.ord, now() AS db_now, p.paused, p.next_due, (extract(epoch FROM e.at - 
 FROM unnest($1::text[]) WITH ORDINALITY AS u(queue, ord)
      CROSS JOIN LATERAL (SELECT clock_timestamp() AS at, u.queue OFFSET 0) b
      CROSS JOIN LATERAL (
-        SELECT EXISTS (SELECT FROM {schema}.queues q WHERE q.name = b.queue AND q.paused_at IS NOT NULL) AS paused,
+        SELECT EXISTS (SELECT 1 FROM {schema}.queues q WHERE q.name = b.queue AND q.paused_at IS NOT NULL) AS paused,
                (SELECT min(CASE WHEN s.ours IS NOT NULL THEN s.ours
                                 WHEN s.seen = 100 THEN greatest(s.latest, now() + interval '1 second') END)
                 FROM (SELECT c.priority, ($2::timestamptz[])[4 * (u.ord - 1) + c.priority] AS since,

@@ -24,7 +24,7 @@ SELECT {schema}.resume($1::text)::text AS resumed;
 -- name: set_history
 -- $1 queue  $2 history
 INSERT INTO {schema}.queues AS q (name, history) VALUES ($1::text, $2::text)
-ON CONFLICT (name) DO UPDATE SET history = excluded.history, updated_at = statement_timestamp();
+ON CONFLICT (name) DO UPDATE SET history = excluded.history, updated_at = excluded.updated_at;
 
 -- name: read
 -- $1 id. One job, wherever it is. History is asked by its primary key, once in each partition.

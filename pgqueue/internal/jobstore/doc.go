@@ -1,5 +1,6 @@
 // Package jobstore is the SQL of the jobs table and the Go around it. Every statement stands, commented, in one of the .sql
-// files: enqueue.sql for producers; claim.sql, verdict.sql and reap.sql for consumers; control.sql for people.
+// files: enqueue.sql for producers; claim.sql, verdict.sql and reap.sql for consumers; control.sql,
+// inspect.sql and inspect_bulk.sql for people.
 //
 // [Store] holds the statements of one schema. Producers use its methods on whatever they have, a transaction or a pool.
 // [Queue] is the consumer's side of one queue over a pool: what package runner drains and package reaper looks after.

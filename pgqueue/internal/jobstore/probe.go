@@ -47,21 +47,29 @@ func Probe(ctx context.Context, queues []*Queue) ([]runner.Probe, error) {
 	probes := make([]runner.Probe, len(queues))
 	took := make([]time.Duration, len(queues))
 	err := first.do(ctx, func(s session) error {
-		rows, err := s.Query(ctx, first.sql.probe, first.statement(names, runAt, id, first.config.Kinds)...)
-		if err != nil {
-			return err
-		}
 		var position, micros int64
 		var now, due pgtype.Timestamptz
 		var paused bool
-		_, err = pgx.ForEachRow(rows, []any{&position, &now, &paused, &due, &micros}, func() error {
-			i := position - 1
-			probes[i] = probed(now, due)
-			probes[i].Paused = paused
-			took[i] = time.Duration(micros) * time.Microsecond
-			return nil
-		})
-		return err
+		done := 0
+		for _, group := range first.sql.eachQueue(names) {
+			a, b := 4*done, 4*(done+len(group)) // four marks a queue
+			rows, err := s.Query(ctx, first.sql.probe, first.statement(group, runAt[a:b], id[a:b], first.config.Kinds)...)
+			if err != nil {
+				return err
+			}
+			_, err = pgx.ForEachRow(rows, []any{&position, &now, &paused, &due, &micros}, func() error {
+				i := done + int(position) - 1
+				probes[i] = probed(now, due)
+				probes[i].Paused = paused
+				took[i] = time.Duration(micros) * time.Microsecond
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			done += len(group)
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look for due jobs in %q: %w", slices.Sorted(slices.Values(names)), err)

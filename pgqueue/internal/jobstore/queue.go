@@ -35,6 +35,9 @@ type QueueConfig struct {
 	KeepAttention time.Duration // how long failed and dead jobs are kept; 90 days by default
 
 	Logger *slog.Logger // nil = slog.Default()
+
+	// ReadOnly is told when a session of the pool refused to write, as that of a demoted server does. Nil tells nobody.
+	ReadOnly func()
 }
 
 // Queue is the consumer's side of one queue in the jobs table: a [runner.Queue] that renews, schedules and can be
@@ -129,6 +132,14 @@ type session interface {
 // which costs nothing. Where it is not, our statements are as correct, but may fail with 40001 (nothing was changed
 // then); the first such failure tells, and from then on they run in transactions of their own. fn may run twice.
 func (q *Queue) do(ctx context.Context, fn func(session) error) error {
+	err := q.attempt(ctx, fn)
+	if q.config.ReadOnly != nil && sqlState(err) == "25006" {
+		q.config.ReadOnly()
+	}
+	return err
+}
+
+func (q *Queue) attempt(ctx context.Context, fn func(session) error) error {
 	if q.tx != nil {
 		return pgx.BeginFunc(ctx, q.tx, func(savepoint pgx.Tx) error { return fn(savepoint) })
 	}

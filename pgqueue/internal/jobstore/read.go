@@ -29,13 +29,19 @@ type Failed struct {
 	Attempt int       `json:"attempt"`
 	Code    string    `json:"code"`
 	Message string    `json:"message"`
+	Started time.Time `json:"started"` // zero in what an earlier version stored
 	At      time.Time `json:"at"`
 	By      string    `json:"by"`
 }
 
 // Read returns a job by its number; nil if there is none.
 func (s *Store) Read(ctx context.Context, q Querier, id int64) (*Record, error) {
-	rows, err := q.Query(ctx, s.sql.read, slices.Concat(freshFor(q), []any{id})...)
+	return readRecord(ctx, q, id, s.sql.read, []any{id})
+}
+
+// readRecord reads one job with a statement that answers like read; more takes what it answers behind that.
+func readRecord(ctx context.Context, q Querier, id int64, sql string, args []any, more ...any) (*Record, error) {
+	rows, err := q.Query(ctx, sql, slices.Concat(freshFor(q), args)...)
 	if err != nil {
 		return nil, fmt.Errorf("read job %d: %w", id, err)
 	}
@@ -43,11 +49,11 @@ func (s *Store) Read(ctx context.Context, q Querier, id int64) (*Record, error) 
 	row := Record{Row: Row{ID: id}}
 	var runAt, created, claimed, lease, finished pgtype.Timestamptz
 	var by, failed, payload, metadata, result *string
-	_, err = pgx.ForEachRow(rows, []any{
+	_, err = pgx.ForEachRow(rows, append([]any{
 		&row.Queue, &row.Kind, &row.Key, &row.Revision, &row.State, &row.Priority, &runAt, &created, &claimed, &lease, &row.Cancelling,
 		&finished, &by, &row.Attempt, &row.Failures, &row.MaxAttempts, &row.Generation, &row.ErrorCount,
 		&failed, &row.Tags, &payload, &metadata, &result,
-	}, func() error {
+	}, more...), func() error {
 		found = &row
 		return nil
 	})

@@ -12,7 +12,8 @@
 -- * No upper bound on claimed_at: leases differ by process.
 WITH l AS MATERIALIZED (
     SELECT j.id, statement_timestamp() AS t, (now() AT TIME ZONE 'UTC')::date AS today,
-           jsonb_build_object('code', 'lease_expired', 'attempt', j.attempt, 'at', statement_timestamp(), 'by', j.claimed_by) AS error,
+           jsonb_build_object('code', 'lease_expired', 'attempt', j.attempt, 'started', j.claimed_at, 'at', statement_timestamp(),
+                              'by', j.claimed_by) AS error,
            CASE WHEN j.generation <> j.claimed_generation  THEN 'superseded'
                 WHEN j.cancel_requested_at IS NOT NULL     THEN 'cancelled'
                 WHEN j.failures + 1 >= j.max_attempts      THEN 'dead'

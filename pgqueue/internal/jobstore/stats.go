@@ -25,7 +25,7 @@ type Stats struct {
 	Attention           int // Failed and Dead together
 }
 
-// Stats reads what queues hold, in one statement, in the order of names. q must be a pool or a connection.
+// Stats reads what queues hold, in one statement, in the order of names.
 func (s *Store) Stats(ctx context.Context, q Querier, names []string, bound int) ([]Stats, error) {
 	all := make([]Stats, 0, len(names))
 	var row Stats
@@ -37,24 +37,25 @@ func (s *Store) Stats(ctx context.Context, q Querier, names []string, bound int)
 		&row.Queue, &paused, &reason, &row.History, &ready, &oldest, &row.Scheduled, &row.Retrying, &row.Future, &row.Running, &row.Expired,
 		&row.Failed, &row.Dead, &row.Attention,
 	}
-	err := s.byIndex(ctx, q, s.sql.stats, []any{names, bound}, into, func() {
-		next := row
-		next.PausedAt = finite(paused)
-		if reason != nil {
-			next.PausedReason = *reason
+	for _, group := range s.sql.eachQueue(names) {
+		err := s.byIndex(ctx, q, s.sql.stats, []any{group, bound}, into, func() {
+			next := row
+			next.PausedAt = finite(paused)
+			if reason != nil {
+				next.PausedReason = *reason
+			}
+			copy(next.Ready[:], ready)
+			next.OldestReady = time.Duration(oldest * float64(time.Second))
+			all = append(all, next)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read the numbers of queues: %w", err)
 		}
-		copy(next.Ready[:], ready)
-		next.OldestReady = time.Duration(oldest * float64(time.Second))
-		all = append(all, next)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the numbers of queues: %w", err)
 	}
 	return all, nil
 }
 
-// QueueNames lists the queues that hold anything or have settings, sorted, at most so many. q must be a pool or a
-// connection.
+// QueueNames lists the queues that hold anything or have settings, sorted, at most so many.
 func (s *Store) QueueNames(ctx context.Context, q Querier, limit int) ([]string, error) {
 	var names []string
 	var name string
@@ -66,7 +67,24 @@ func (s *Store) QueueNames(ctx context.Context, q Querier, limit int) ([]string,
 }
 
 // byIndex runs a statement that must not be planned in any other way, in one round trip that is one implicit transaction.
+// Inside a caller's transaction the settings would stay until its end: there a savepoint takes them back.
 func (s *Store) byIndex(ctx context.Context, q Querier, sql string, args, into []any, row func()) error {
+	tx, ok := q.(pgx.Tx)
+	if !ok {
+		return s.sendByIndex(ctx, q, sql, args, into, row)
+	}
+	savepoint, err := tx.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	err = s.sendByIndex(ctx, savepoint, sql, args, into, row)
+	if undo := savepoint.Rollback(ctx); err == nil {
+		err = undo
+	}
+	return err
+}
+
+func (s *Store) sendByIndex(ctx context.Context, q Querier, sql string, args, into []any, row func()) error {
 	batch := &pgx.Batch{}
 	batch.Queue(s.sql.byIndex)
 	batch.Queue(sql, args...).Query(func(rows pgx.Rows) error {

@@ -14,6 +14,7 @@ type Store struct {
 	channel string
 	sql     consumerStatements
 	produce producerStatements
+	inspect inspectStatements
 }
 
 // New reads the statements for the tables in schema. channel is the NOTIFY channel on which producers hint.
@@ -29,11 +30,15 @@ func New(schema, channel string) (*Store, error) {
 	if err := store.produce.load(schema, found); err != nil {
 		return nil, fmt.Errorf("jobstore: %w", err)
 	}
+	if err := store.inspect.load(found); err != nil {
+		return nil, fmt.Errorf("jobstore: %w", err)
+	}
 	return store, nil
 }
 
 // consumerStatements are the texts that consumers send, each described in its .sql file.
 type consumerStatements struct {
+	apart           bool // statements about several queues are sent once for each; see UseCitus
 	claim           string
 	complete        string
 	completeForget  string
@@ -61,6 +66,11 @@ type consumerStatements struct {
 	dropHistory     string
 	withoutHistory  string
 	expireAttention string
+	heartbeat       string
+	goodbye         string
+	peers           string
+	unknownKinds    string
+	startCheck      string
 }
 
 // load looks every statement up by name and puts in the literal with which the names of partitions begin.
@@ -93,6 +103,11 @@ func (c *consumerStatements) load(schema string, found statements) error {
 		"drop_history":     &c.dropHistory,
 		"without_history":  &c.withoutHistory,
 		"expire_attention": &c.expireAttention,
+		"heartbeat":        &c.heartbeat,
+		"goodbye":          &c.goodbye,
+		"peers":            &c.peers,
+		"unknown_kinds":    &c.unknownKinds,
+		"start_check":      &c.startCheck,
 	} {
 		var err error
 		if *text, err = found.get(name); err != nil {

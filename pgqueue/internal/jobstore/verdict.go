@@ -82,7 +82,11 @@ func (q *Queue) halves(ctx context.Context, items []*item, send func(context.Con
 	if !items[0].reject("Postgres refused it with SQLSTATE " + sqlState(err)) {
 		return err
 	}
-	q.log.WarnContext(ctx, "pgqueue: a verdict was refused and counts as a failed attempt", "job", items[0].row.ID, "error", err)
+	// The text may quote what was to be stored.
+	row := items[0].row
+	q.log.WarnContext(ctx, "pgqueue: a verdict was refused and counts as a failed attempt", "job", row.ID, "kind", row.Kind,
+		"attempt", row.Attempt, "sqlstate", sqlState(err))
+	q.log.DebugContext(ctx, "pgqueue: text of a refusal", "job", row.ID, "error", err)
 	return nil
 }
 

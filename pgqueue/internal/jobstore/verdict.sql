@@ -60,7 +60,7 @@ RETURNING id, attempt;
 -- $8 result[] (json text or NULL)  $9 history[] (full, slim, off: the queue's setting when the job was claimed)
 -- $10 bound[] of the handler beside the job's max_attempts (retry; NULL: none). A job that dies of it says so by its max_attempts.
 --
--- The stored error is put together here: its attempt, time and worker are the database's knowledge, not the reporter's.
+-- The stored error is put together here: its attempt, times and worker are the database's knowledge, not the reporter's.
 -- A success on a queue without history is complete_forget's; here it is only put back when it is superseded ('later').
 -- Two statements, and times as columns of l, because Citus plans neither an INSERT in a CTE below another CTE nor a stable
 -- function with columns in an UPDATE.
@@ -68,7 +68,7 @@ WITH l AS MATERIALIZED (
     SELECT j.id, f.verdict, f.result, f.history, f.bound,
            statement_timestamp() + f.delay_us * interval '1 microsecond' AS due, (now() AT TIME ZONE 'UTC')::date AS today,
            CASE WHEN f.code IS NOT NULL THEN jsonb_strip_nulls(jsonb_build_object('code', f.code, 'message', nullif(f.message, ''),
-                'attempt', j.attempt, 'at', statement_timestamp(), 'by', j.claimed_by)) END AS error,
+                'attempt', j.attempt, 'started', j.claimed_at, 'at', statement_timestamp(), 'by', j.claimed_by)) END AS error,
            CASE WHEN j.generation <> j.claimed_generation                           THEN 'superseded'
                 WHEN f.verdict = 'success' AND f.history = 'off'                    THEN 'later'
                 WHEN f.verdict = 'success'                                          THEN 'succeeded'
@@ -106,7 +106,7 @@ WITH l AS MATERIALIZED (
     SELECT j.id, f.verdict, f.result, f.history, f.bound,
            statement_timestamp() + f.delay_us * interval '1 microsecond' AS due, (now() AT TIME ZONE 'UTC')::date AS today,
            CASE WHEN f.code IS NOT NULL THEN jsonb_strip_nulls(jsonb_build_object('code', f.code, 'message', nullif(f.message, ''),
-                'attempt', j.attempt, 'at', statement_timestamp(), 'by', j.claimed_by)) END AS error,
+                'attempt', j.attempt, 'started', j.claimed_at, 'at', statement_timestamp(), 'by', j.claimed_by)) END AS error,
            CASE WHEN j.generation <> j.claimed_generation                           THEN 'superseded'
                 WHEN f.verdict = 'success' AND f.history = 'off'                    THEN 'later'
                 WHEN f.verdict = 'success'                                          THEN 'succeeded'

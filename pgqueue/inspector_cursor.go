@@ -1,0 +1,69 @@
+package pgqueue
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/pgqueue/pgqueue/pgqueue/internal/jobstore"
+)
+
+// cursor is a place in a list, and which way to go from it.
+type cursor struct {
+	order ListOrder
+	back  bool
+	place jobstore.Place
+}
+
+const cursorVersion = "1"
+
+// String is the cursor for a URL or a command line. It is no secret and protects nothing: it only says where to go on.
+func (c cursor) String() string {
+	way := "n"
+	if c.back {
+		way = "p"
+	}
+	text := strings.Join([]string{
+		cursorVersion, string(c.order), way,
+		strconv.FormatInt(c.place.ID, 36), strconv.FormatInt(c.place.At, 36), strconv.Itoa(int(c.place.Priority)),
+	}, ",")
+	return base64.RawURLEncoding.EncodeToString([]byte(text))
+}
+
+// parseCursor reads a cursor of a list in that order.
+func parseCursor(text string, order ListOrder) (cursor, error) {
+	const field = "options.cursor"
+	c := cursor{order: order}
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	parts := strings.Split(string(raw), ",")
+	if err != nil || len(parts) != 6 || parts[0] != cursorVersion || parts[2] != "n" && parts[2] != "p" {
+		return c, invalid(field, "is not one that a list returned")
+	}
+	if parts[1] != string(order) {
+		return c, invalid(field, fmt.Sprintf("belongs to the order %q, not to %q", parts[1], string(order)))
+	}
+	var priority int64
+	var problem [3]error
+	c.back = parts[2] == "p"
+	c.place.ID, problem[0] = strconv.ParseInt(parts[3], 36, 64)
+	c.place.At, problem[1] = strconv.ParseInt(parts[4], 36, 64)
+	priority, problem[2] = strconv.ParseInt(parts[5], 10, 16)
+	c.place.Priority = int16(priority)
+	for _, err := range problem {
+		if err != nil {
+			return c, invalid(field, "is not one that a list returned")
+		}
+	}
+	return c, nil
+}
+
+// around is the place just before place, seen in the direction of a list: going on from it finds place again.
+func around(place jobstore.Place, ascending bool) jobstore.Place {
+	if ascending {
+		place.ID--
+	} else {
+		place.ID++
+	}
+	return place
+}
