@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pgqueue/pgqueue/internal/lazytx"
 	"github.com/pgqueue/pgqueue/reaper"
 	"github.com/pgqueue/pgqueue/runner"
 )
@@ -38,7 +39,7 @@ type Queue[P, R any] struct {
 	mark      mark
 	held      heldRows
 	suspended suspects
-	open      transactionSlots
+	open      lazytx.Slots
 	counts    counters
 }
 
@@ -71,7 +72,7 @@ func New[P, R any](pool *pgxpool.Pool, table Table[P, R], config Config) (*Queue
 	}
 	q := &Queue[P, R]{
 		table: table, config: config, pool: pool, log: config.Logger.With("queue", config.Name), full: table.Name.plain(),
-		encode: table.Encode, fresh: freshMode(pool.Config().ConnConfig), open: newTransactionSlots(pool.Config().MaxConns),
+		encode: table.Encode, fresh: freshMode(pool.Config().ConnConfig), open: lazytx.NewSlots(pool.Config().MaxConns),
 	}
 	if q.encode == nil {
 		q.encode = encodeDefault[R](table.Result.Type)

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pgqueue/pgqueue/internal/lazytx"
 	"github.com/pgqueue/pgqueue/runner"
 )
 
@@ -46,13 +46,13 @@ func HandleTx[P, R any](q *Queue[P, R], handle TxHandler[P, R]) runner.Handler[P
 		return nil // which [NewWorker] and [runner.New] refuse
 	}
 	return runner.HandlerFunc[P, R](func(ctx context.Context, task *runner.Task[P]) (R, error) {
-		lazy := &lazyTx{ctx: ctx, pool: q.pool, open: q.open}
-		defer lazy.end() // also when handle panics
+		lazy := lazytx.New(ctx, q.pool, q.open, ErrTxOwned)
+		defer lazy.End() // also when handle panics
 		result, err := handle(ctx, lazy, task)
 		if err != nil {
 			return result, err
 		}
-		tx, err := lazy.begun()
+		tx, err := lazy.Begun()
 		if err != nil {
 			return result, fmt.Errorf("begin the transaction of %s: %w", task.Token, err)
 		}
@@ -64,7 +64,7 @@ func HandleTx[P, R any](q *Queue[P, R], handle TxHandler[P, R]) runner.Handler[P
 }
 
 // commit ends a handler's transaction together with its row.
-func (q *Queue[P, R]) commit(ctx context.Context, lazy *lazyTx, tx pgx.Tx, token runner.Token, result *R) error {
+func (q *Queue[P, R]) commit(ctx context.Context, lazy *lazytx.Tx, tx pgx.Tx, token runner.Token, result *R) error {
 	if cause := context.Cause(ctx); errors.Is(cause, runner.ErrLeaseLost) || errors.Is(cause, runner.ErrDeadline) {
 		return cause // too late
 	}
@@ -76,23 +76,16 @@ func (q *Queue[P, R]) commit(ctx context.Context, lazy *lazyTx, tx pgx.Tx, token
 	if err := q.CompleteTx(ctx, tx, token, result); err != nil {
 		return err
 	}
-	lazy.done = true
+	lazy.Committing()
 	switch err := tx.Commit(ctx); {
 	case err == nil:
 		q.held.drop(token.(*claimToken))
 		return runner.ErrSettled
-	case commitDecided(err):
+	case lazytx.CommitDecided(err):
 		return fmt.Errorf("outbox: commit the transaction of %s: %w", token, err)
 	default:
 		return runner.ErrConfirm
 	}
-}
-
-// commitDecided tells whether a failed COMMIT certainly did not commit: the server said so. Anything else, such as a lost
-// connection, leaves the question open.
-func commitDecided(err error) bool {
-	var fromServer *pgconn.PgError
-	return errors.As(err, &fromServer) || errors.Is(err, pgx.ErrTxCommitRollback) || errors.Is(err, pgx.ErrTxClosed)
 }
 
 // CompleteTx ends the claim of token as a success in tx, which is the caller's: the row is done when tx commits, and stands as

@@ -49,7 +49,7 @@ func (a *attempt) makePartition(ctx context.Context) error {
 	}
 	if err := a.store.MakePartition(ctx, tx); err != nil {
 		// In a context of its own: the connection should be given back, whatever ended.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), partitionTimeout)
 		defer cancel()
 		_ = tx.Rollback(ctx)
 		return err

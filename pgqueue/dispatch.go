@@ -3,6 +3,7 @@ package pgqueue
 import (
 	"context"
 
+	"github.com/pgqueue/pgqueue/internal/lazytx"
 	"github.com/pgqueue/pgqueue/pgqueue/internal/jobstore"
 	"github.com/pgqueue/pgqueue/runner"
 )
@@ -11,8 +12,8 @@ import (
 // the job was settled in a transaction.
 type dispatcher struct {
 	store     *jobstore.Store
-	pool      beginner
-	open      transactionSlots // nil: no bound
+	pool      lazytx.Beginner
+	open      lazytx.Slots // nil: no bound
 	handlers  map[string]Handler
 	maxResult int // bytes
 }

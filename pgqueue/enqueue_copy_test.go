@@ -16,10 +16,7 @@ import (
 
 func TestEnqueueCopyWritesWhatEnqueueManyWrites(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []pgx.QueryExecMode{
-		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
-		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
-	} {
+	for _, mode := range everyMode(t) {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			copyEqualsMany(t, mode)

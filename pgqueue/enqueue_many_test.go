@@ -230,9 +230,7 @@ func TestEnqueueInEveryExecMode(t *testing.T) {
 	const row = `SELECT format('%s|%s|%s|%s|%s|%s|%s|%s|%s|%s', queue, kind, key, revision, payload, metadata, array_to_json(tags), priority,
 		extract(epoch FROM run_at), max_attempts) FROM pgqueue.jobs WHERE id = $1`
 	want := map[string]string{}
-	for _, mode := range []pgx.QueryExecMode{
-		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
-	} {
+	for _, mode := range everyMode(t) {
 		pool := poolLike(t, db.Pool, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
 		client := newClient(t, pool)
 		conn, err := pgx.ConnectConfig(testContext(t), pool.Config().ConnConfig)

@@ -83,10 +83,7 @@ func modeMux(pool *pgxpool.Pool, saw func(kind string, args modeArgs)) *pgqueue.
 // Every statement of the library works in every mode of pgx, and what it stores is the same in all of them.
 func TestC13_TheWholeFlowInEveryExecMode(t *testing.T) {
 	t.Parallel()
-	modes := []pgx.QueryExecMode{
-		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec,
-		pgx.QueryExecModeSimpleProtocol,
-	}
+	modes := everyMode(t)
 	stories := make([]string, len(modes))
 	t.Run("modes", func(t *testing.T) {
 		for i, mode := range modes {

@@ -200,7 +200,7 @@ func TestC113_RetriesAreSpread(t *testing.T) {
 	pgqueue.Handle(mux, func(context.Context, *pgqueue.Job[task]) error { return errors.New("an outage") })
 	enqueueTasks(t, client, db.Pool, 1000)
 	exec(t, db.Pool, "UPDATE pgqueue.jobs SET failures = 4, max_attempts = 100") // 16 s, if it were not for the jitter
-	drain(t, client, mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{"default": {Workers: 8, Batch: 1000}}})
+	drain(t, client, mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{"default": {Workers: 8, Batch: 1000, Backoff: runner.DefaultBackoff()}}})
 	// claimed_at is cleared, so the delay is measured from the failure that was recorded.
 	delays := one[[]float64](t, db.Pool, `SELECT array_agg(extract(epoch FROM run_at - (errors->-1->>'at')::timestamptz)::float8 ORDER BY 1)
 		FROM pgqueue.jobs WHERE failures = 5`)
@@ -242,7 +242,7 @@ func TestC115_SnoozeForever(t *testing.T) {
 	run := func() {
 		exec(t, db.Pool, "UPDATE pgqueue.jobs SET run_at = now() - interval '1 s'")
 		eventually(t, "the job is put off", func() bool {
-			drain(t, client, mux, pgqueue.WorkerConfig{})
+			drain(t, client, mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{"default": {Backoff: runner.DefaultBackoff()}}})
 			return job(t, db.Pool, id).DueIn > 0.01
 		})
 	}
@@ -256,7 +256,7 @@ func TestC115_SnoozeForever(t *testing.T) {
 	exec(t, db.Pool, "UPDATE pgqueue.jobs SET run_at = now()")
 	fails = true
 	attempts = attempts[:0]
-	drain(t, client, mux, pgqueue.WorkerConfig{})
+	drain(t, client, mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{"default": {Backoff: runner.DefaultBackoff()}}})
 	s = job(t, db.Pool, id)
 	s.requireState(t, "pending", 40000+snoozes+1, 1)
 	if s.DueIn > 2 || s.ErrorCount != 1 {

@@ -139,6 +139,7 @@ func TestC80_RoleSettings(t *testing.T) {
 			continue
 		}
 		t.Run(set.String(), func(t *testing.T) {
+			t.Parallel()
 			worker, admin := server.role(t, set, func(*pgxpool.Config) {})
 			workUnder(t, set, worker, admin)
 		})
@@ -149,7 +150,8 @@ func TestC80_RoleSettings(t *testing.T) {
 		change   func(*pgxpool.Config)
 	}{{refused, func(*pgxpool.Config) {}}, {refusedAsText, text}} {
 		for _, set := range c.settings {
-			t.Run("refused/"+set.String(), func(t *testing.T) {
+			t.Run("refused "+set.String(), func(t *testing.T) {
+				t.Parallel()
 				worker, _ := server.role(t, set, c.change)
 				reason := pgqueue.StartSetting
 				if set.name == "default_transaction_read_only" {
@@ -168,7 +170,7 @@ func TestC80_RoleSettings(t *testing.T) {
 // workUnder has eight workers do jobs: each runs once and succeeds, whatever the reaper, the partitions' upkeep, the listener and a retry
 // need works too, and errors do not come in an endless row.
 func workUnder(t *testing.T, set setting, pool, admin *pgxpool.Pool) {
-	jobs := size(160, 8*2000)
+	jobs := size(80, 8*2000)
 	client := quietClient(t, pool)
 	// Upkeep has something to do: a partition that is missing, and set that has expired.
 	exec(t, admin, `DO $$ BEGIN EXECUTE format('DROP TABLE pgqueue.history_%s', to_char((now() AT TIME ZONE 'UTC')::date + 3, 'YYYYMMDD'));
@@ -205,6 +207,14 @@ func workUnder(t *testing.T, set setting, pool, admin *pgxpool.Pool) {
 		t.Logf("%s: %v", operation, err)
 	}}
 	worker := startWorker(t, client, mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{"default": {Workers: 8}}, ReapInterval: 200 * time.Millisecond, Observer: events})
+	eventually(t, "the listener is there", func() bool { return worker.Status().Listener.Connected })
+	// The worker does it once an hour, and gives way where a table is locked, by autovacuum for one: it is asked for until it is done.
+	eventually(t, "partitions came and went", func() bool {
+		_, ensured := pool.Exec(testContext(t), `SELECT pgqueue.ensure_history()`)
+		_, dropped := pool.Exec(testContext(t), `SELECT pgqueue.drop_history('7 days')`)
+		return ensured == nil && dropped == nil && one[bool](t, admin, `SELECT to_regclass('pgqueue.history_20200111') IS NULL
+			AND to_regclass('pgqueue.history_' || to_char((now() AT TIME ZONE 'UTC')::date + 3, 'YYYYMMDD')) IS NOT NULL`)
+	})
 	retried := enqueueUntil(t, client, pool, task{N: -1, Do: "retried"})
 	var many []pgqueue.NewJob
 	for i := range jobs {
@@ -224,20 +234,16 @@ func workUnder(t *testing.T, set setting, pool, admin *pgxpool.Pool) {
 		return one[int](t, admin, `SELECT count(*) FROM pgqueue.history WHERE state = 'succeeded'`) == jobs+1
 	})
 	job(t, admin, retried).requireState(t, "succeeded", 2, 1)
-	eventually(t, "partitions came and went", func() bool {
-		return one[bool](t, admin, `SELECT to_regclass('pgqueue.history_20200111') IS NULL
-			AND to_regclass('pgqueue.history_' || to_char((now() AT TIME ZONE 'UTC')::date + 3, 'YYYYMMDD')) IS NOT NULL`)
-	})
-	eventually(t, "the listener hears", func() bool { return worker.Status().Listener.Connected && worker.Status().Listener.Hints > 0 })
-	reconnects := worker.Status().Listener.Reconnects
-	// Nothing is to be done, and every timeout of an idle session passes meanwhile.
-	passes := worker.Status().Reaper.Targets[0].Passes
-	eventually(t, "the reaper has made five more passes", func() bool { return worker.Status().Reaper.Targets[0].Passes >= passes+5 })
-	if got := worker.Status().Listener; got.Reconnects != reconnects || !got.Connected {
-		t.Errorf("the listener lost its connection while it was idle: %+v", got)
+	eventually(t, "the listener hears", func() bool { return worker.Status().Listener.Hints > 0 })
+	if strings.Contains(set.name, "idle") { // nothing is to be done, and the timeout passes
+		reconnects, passes := worker.Status().Listener.Reconnects, worker.Status().Reaper.Targets[0].Passes
+		eventually(t, "the reaper has made seven more passes", func() bool { return worker.Status().Reaper.Targets[0].Passes >= passes+7 })
+		if got := worker.Status().Listener; got.Reconnects != reconnects || !got.Connected {
+			t.Errorf("the listener lost its connection while it was idle: %+v", got)
+		}
 	}
-	if stats, err := client.Stats(testContext(t)); err != nil || len(stats) != 1 {
-		t.Errorf("stats: %+v, %v", stats, err)
+	if _, err := client.Stats(testContext(t)); err != nil {
+		t.Errorf("stats: %v", err)
 	}
 	if err := worker.end(t); err != nil {
 		t.Error(err)

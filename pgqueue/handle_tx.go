@@ -2,14 +2,12 @@ package pgqueue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pgqueue/pgqueue/internal/lazytx"
 	"github.com/pgqueue/pgqueue/runner"
 )
 
@@ -46,12 +44,12 @@ func HandleTx[T Args](mux *Mux, handle func(ctx context.Context, tx pgx.Tx, job 
 // runInTx runs handle and settles the job in its transaction.
 func runInTx(ctx context.Context, job *AnyJob, handle func(tx pgx.Tx) error) error {
 	job.attempt.owned.Store(true)
-	lazy := &lazyTx{ctx: ctx, pool: job.attempt.pool, open: job.attempt.open}
-	defer lazy.end() // also when handle panics
+	lazy := lazytx.New(ctx, job.attempt.pool, job.attempt.open, ErrTxOwned)
+	defer lazy.End() // also when handle panics
 	if err := handle(lazy); err != nil {
 		return err
 	}
-	tx, err := lazy.result()
+	tx, err := lazy.Begun()
 	if err != nil {
 		return fmt.Errorf("begin the transaction of %s: %w", job.attempt.row, err)
 	}
@@ -71,9 +69,9 @@ func runInTx(ctx context.Context, job *AnyJob, handle func(tx pgx.Tx) error) err
 	if outcome == runner.Lost {
 		return fmt.Errorf("complete %s in its transaction: %w", job.attempt.row, ErrLeaseLost)
 	}
-	lazy.done = true
+	lazy.Committing()
 	if err := tx.Commit(ctx); err != nil {
-		if commitDecided(err) {
+		if lazytx.CommitDecided(err) {
 			return fmt.Errorf("commit the transaction of %s: %w", job.attempt.row, err)
 		}
 		job.attempt.settled.set(settledUnknown)
@@ -82,17 +80,3 @@ func runInTx(ctx context.Context, job *AnyJob, handle func(tx pgx.Tx) error) err
 	job.attempt.settled.set(settledByUs)
 	return nil
 }
-
-// commitDecided tells whether a failed COMMIT certainly did not commit: the server said so. Anything else, such as a
-// lost connection, leaves the question open.
-func commitDecided(err error) bool {
-	var fromServer *pgconn.PgError
-	return errors.As(err, &fromServer) || errors.Is(err, pgx.ErrTxCommitRollback) || errors.Is(err, pgx.ErrTxClosed)
-}
-
-// beginner is the part of a pool that a transactional handler needs.
-type beginner interface {
-	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
-}
-
-var _ beginner = (*pgxpool.Pool)(nil)

@@ -162,7 +162,13 @@ func (a *ailing) requireBad(t *testing.T, want ...string) {
 			t.Errorf("loop %+v", loop)
 		}
 	}
-	for _, secret := range []string{"127.0.0.1", "localhost", "postgres", "relation", "user="} {
+	requireNoSecrets(t, p)
+}
+
+// requireNoSecrets checks that an answer shows neither addresses and names nor the words of an error.
+func requireNoSecrets(t testing.TB, p probed) {
+	t.Helper()
+	for _, secret := range []string{"127.0.0.1", "localhost", "postgres", "relation", "user=", "connect:"} {
 		if strings.Contains(p.body, secret) {
 			t.Errorf("the answer shows %q: %s", secret, p.body)
 		}
@@ -276,13 +282,23 @@ func TestAWorkerThatWaitsForTheDatabase(t *testing.T) {
 	proxy.Refuse(true)
 	mux := pgqueue.NewMux()
 	pgqueue.Handle(mux, func(context.Context, *pgqueue.Job[task]) error { return nil })
-	worker := startWorker(t, client, mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{"q": {}}, Pool: pool, DisableListener: true})
+	worker := startWorker(t, client, mux, pgqueue.WorkerConfig{
+		Queues: pgqueue.Queues{"q": {}}, Pool: pool, DisableListener: true, StorageTimeout: time.Second,
+	})
 	eventually(t, "it waits", func() bool { return log.count("waiting for the database") == 1 })
-	if p := probe(t, false, worker.Worker); p.status != 503 || !strings.Contains(p.body, "waits for the database") {
+	p := probe(t, false, worker.Worker)
+	if p.status != 503 || !strings.Contains(p.body, "waits for the database") {
 		t.Errorf("%d %s", p.status, p.body)
 	}
+	requireNoSecrets(t, p)
 	requireLive(t, worker.Worker, "while it waits")
+	// Now connections stand, and on the first ones nobody will ever answer.
+	proxy.Stall()
 	proxy.Refuse(false)
+	before := proxy.Accepted()
+	eventually(t, "it has tried twice on connections that stall", func() bool { return proxy.Accepted() >= before+2 })
+	proxy.HalfOpen()
+	proxy.Resume()
 	eventually(t, "it is ready", func() bool { return probe(t, false, worker.Worker).status == 200 })
 	proxy.Refuse(true)
 	proxy.Cut()

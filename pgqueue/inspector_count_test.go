@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pgqueue/pgqueue/pgqueue"
@@ -178,7 +177,7 @@ func TestInspectorInEveryMode(t *testing.T) {
 	t.Parallel()
 	db := pgqueuetest.New(t)
 	zoo(t, db.Pool, 300)
-	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+	for _, mode := range everyMode(t) {
 		inspector := newInspector(t, poolLike(t, db.Pool, func(config *pgxpool.Config) { config.ConnConfig.DefaultQueryExecMode = mode }))
 		ctx := testContext(t)
 		filter := pgqueue.Filter{

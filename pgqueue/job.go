@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pgqueue/pgqueue/internal/lazytx"
 	"github.com/pgqueue/pgqueue/pgqueue/internal/jobstore"
 	"github.com/pgqueue/pgqueue/runner"
 )
@@ -87,8 +88,8 @@ func (j *Job[T]) CompleteTx(ctx context.Context, tx pgx.Tx) error {
 // its handler).
 type attempt struct {
 	store   *jobstore.Store
-	pool    beginner         // of the worker, for HandleTx
-	open    transactionSlots // of the worker, for HandleTx; nil: no bound
+	pool    lazytx.Beginner // of the worker, for HandleTx
+	open    lazytx.Slots    // of the worker, for HandleTx; nil: no bound
 	row     *jobstore.Row
 	settled settlement
 	owned   atomic.Bool // HandleTx completes it

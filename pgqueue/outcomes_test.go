@@ -65,7 +65,7 @@ func TestOutcomesAsRows(t *testing.T) {
 		ids[i] = enqueue(t, client, db.Pool, task{N: i}, options...).ID
 	}
 	before := one[time.Time](t, db.Pool, "SELECT clock_timestamp()")
-	drain(t, client, mux, pgqueue.WorkerConfig{ID: "the worker"})
+	drain(t, client, mux, pgqueue.WorkerConfig{ID: "the worker", Queues: pgqueue.Queues{"default": {Backoff: runner.DefaultBackoff()}}})
 	after := one[time.Time](t, db.Pool, "SELECT clock_timestamp()")
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

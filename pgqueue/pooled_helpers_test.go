@@ -40,6 +40,23 @@ func directly(t testing.TB, config *pgx.ConnConfig) *pgx.ConnConfig {
 	return config
 }
 
+// everyMode are the modes of pgx: all of them, or through a pooler those that it can do; TestPoolerWrongModeIsNamedAtTheStart has the others.
+func everyMode(t testing.TB) []pgx.QueryExecMode {
+	t.Helper()
+	modes := []pgx.QueryExecMode{pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}
+	if !pooled() {
+		return append(modes, pgx.QueryExecModeCacheStatement, pgx.QueryExecModeDescribeExec)
+	}
+	config, err := pgx.ParseConfig(os.Getenv(pgqueuetest.EnvDatabaseURL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		modes = append(modes, pgx.QueryExecModeCacheStatement)
+	}
+	return modes
+}
+
 // listenDirectly gives a worker's listener a connection past the pooler, as docs/poolers.md has it, unless the test gave it one.
 func listenDirectly(t testing.TB, client *pgqueue.Client, config *pgqueue.WorkerConfig) {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pgqueue/pgqueue/internal/lazytx"
 	"github.com/pgqueue/pgqueue/pgqueue/internal/jobstore"
 	"github.com/pgqueue/pgqueue/runner"
 )
@@ -278,7 +279,7 @@ func (h *txHandler) exec(ctx context.Context, sql string) error {
 // savepoints makes the transactions of [HandleTx] inside tx. The options are those of tx already.
 type savepoints struct{ tx pgx.Tx }
 
-var _ beginner = savepoints{}
+var _ lazytx.Beginner = savepoints{}
 
 func (s savepoints) BeginTx(ctx context.Context, _ pgx.TxOptions) (pgx.Tx, error) {
 	return s.tx.Begin(ctx)

@@ -78,7 +78,7 @@ func (f *txFixture) drain(queues ...string) pgqueue.DrainResult {
 func (f *txFixture) tryDrain(queues ...string) (pgqueue.DrainResult, error) {
 	config := pgqueue.WorkerConfig{Queues: pgqueue.Queues{}}
 	for _, queue := range append(queues, "default") {
-		config.Queues[queue] = pgqueue.QueueConfig{}
+		config.Queues[queue] = pgqueue.QueueConfig{Backoff: afterTheDrain}
 	}
 	return f.client.DrainTx(f.ctx, f.tx, f.mux, config)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pgqueue/pgqueue/internal/lazytx"
 	"github.com/pgqueue/pgqueue/listener"
 	"github.com/pgqueue/pgqueue/pgqueue/internal/jobstore"
 	"github.com/pgqueue/pgqueue/reaper"
@@ -112,7 +113,7 @@ func (w *Worker) addQueues(mux *Mux) ([]reaper.Target, error) {
 	w.kinds = names
 	w.aliases = aliasesOf(kinds)
 	handle := &dispatcher{
-		store: w.client.store, pool: w.pool, open: newTransactionSlots(w.pool.Config().MaxConns),
+		store: w.client.store, pool: w.pool, open: lazytx.NewSlots(w.pool.Config().MaxConns),
 		handlers: handlers, maxResult: w.client.maxPayload,
 	}
 	var targets []reaper.Target

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -303,11 +304,22 @@ func (s *statements) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.Tr
 }
 func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// drain works off queues and checks that nothing went wrong with it.
+// afterTheDrain keeps what failed from being due again in the same drain, however slow the machine is.
+var afterTheDrain = runner.Exponential{Base: time.Hour, Max: time.Hour}
+
+// drain works off queues and checks that nothing went wrong with it. What fails is not tried again, unless its kind or queue has a
+// backoff of its own.
 func drain(t testing.TB, client *pgqueue.Client, mux *pgqueue.Mux, config pgqueue.WorkerConfig) pgqueue.DrainResult {
 	t.Helper()
 	if config.Queues == nil {
 		config.Queues = pgqueue.Queues{"default": {}}
+	}
+	config.Queues = maps.Clone(config.Queues)
+	for name, queue := range config.Queues {
+		if queue.Backoff == nil {
+			queue.Backoff = afterTheDrain
+			config.Queues[name] = queue
+		}
 	}
 	result, err := client.Drain(testContext(t), mux, config)
 	if err != nil {

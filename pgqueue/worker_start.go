@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pgqueue/pgqueue/internal/pulse"
 )
 
 // How often a worker that was started before its database looks for it, and for how long.
 const (
-	schemaRetry   = time.Second
-	schemaTimeout = 10 * time.Second // of one look
+	schemaRetry = time.Second
 	// standbyPatience is how long a standby is waited for: a worker that is started during a failover may find the server that will
 	// be the primary in a moment, and one that is pointed at a replica by mistake should say so by ending.
 	standbyPatience = 30 * time.Second
@@ -33,7 +34,7 @@ func (w *Worker) awaitSchema(ctx context.Context) error {
 		if reason := waitReason(err); reason != logged {
 			w.logger.Warn("pgqueue: waiting for the database", "id", w.config.ID, "error", err)
 			logged = reason
-			w.setWaits(err.Error())
+			w.setWaits(safeReason(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -72,10 +73,20 @@ func waitReason(err error) string {
 	return "away"
 }
 
+// safeReason says why the worker waits, for its health, which anybody may see: of what Postgres, or the network, says it shows no
+// words, because these hold addresses and names. A [StartError] is pgqueue's own.
+func safeReason(err error) string {
+	var refused *StartError
+	if errors.As(err, &refused) {
+		return refused.Error()
+	}
+	return pulse.Reason(err)
+}
+
 // look looks at the database once. It is bounded, because a database that takes connections and never answers is one that
 // cannot be reached.
 func (w *Worker) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, schemaTimeout)
+	ctx, cancel := context.WithTimeout(ctx, w.config.storageTimeout())
 	defer cancel()
 	if err := w.client.checkStart(ctx, w.pool); err != nil {
 		return err

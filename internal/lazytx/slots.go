@@ -1,4 +1,4 @@
-package pgqueue
+package lazytx
 
 import (
 	"context"
@@ -10,16 +10,16 @@ import (
 // nothing could be written until they let go.
 const reservedConnections = 3
 
-// transactionSlots bounds how many transactions of handlers a worker has open at a time. nil means no bound.
-type transactionSlots chan struct{}
+// Slots bounds how many transactions of handlers a worker has open at a time. nil means no bound. It is safe for concurrent use.
+type Slots chan struct{}
 
-// newTransactionSlots leaves reservedConnections of a pool of the given size, and always allows one transaction.
-func newTransactionSlots(poolSize int32) transactionSlots {
-	return make(transactionSlots, max(1, int(poolSize)-reservedConnections))
+// NewSlots leaves reservedConnections of a pool of the given size, and always allows one transaction.
+func NewSlots(poolSize int32) Slots {
+	return make(Slots, max(1, int(poolSize)-reservedConnections))
 }
 
 // take waits for a slot.
-func (s transactionSlots) take(ctx context.Context) error {
+func (s Slots) take(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (s transactionSlots) take(ctx context.Context) error {
 }
 
 // give returns a slot that was taken.
-func (s transactionSlots) give() {
+func (s Slots) give() {
 	if s != nil {
 		<-s
 	}
