@@ -43,6 +43,8 @@ type InspectorConfig struct {
 	Logger *slog.Logger
 	// Audit is told of every action before it is committed, and can refuse it. Nil: nobody is told. See [AuditFunc].
 	Audit AuditFunc
+	// Citus is for tables that Citus has distributed, see [WithCitus]. Without it, there, only Queues fails.
+	Citus bool
 }
 
 // NewInspector makes an inspector that runs on q: a *pgxpool.Pool, a *pgx.Conn, or whatever else can query. It sends no SQL.
@@ -63,6 +65,9 @@ func NewInspector(q Querier, config InspectorConfig) (*Inspector, error) {
 		config.Logger = slog.Default()
 	}
 	store, err := jobstore.New(config.Schema, migrations.Channel(config.Schema))
+	if err == nil && config.Citus {
+		err = store.UseCitus()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("new inspector: %w", err)
 	}

@@ -20,6 +20,17 @@ import (
 func documentedRoles(t *testing.T) (*pgqueuetest.DB, func(role string) *pgxpool.Pool) {
 	t.Helper()
 	db := pgqueuetest.NewServer(t).DB(t)
+	for _, block := range rolesPage(t) {
+		exec(t, db.Pool, block)
+	}
+	return db, func(role string) *pgxpool.Pool {
+		return poolLike(t, db.Pool, func(config *pgxpool.Config) { config.ConnConfig.User = role })
+	}
+}
+
+// rolesPage are the two blocks of SQL of docs/roles.md.
+func rolesPage(t *testing.T) []string {
+	t.Helper()
 	text, err := os.ReadFile("../docs/roles.md")
 	if err != nil {
 		t.Fatal(err)
@@ -28,13 +39,10 @@ func documentedRoles(t *testing.T) (*pgqueuetest.DB, func(role string) *pgxpool.
 	if len(blocks) != 2 {
 		t.Fatalf("docs/roles.md has %d blocks of SQL, want 2", len(blocks))
 	}
-	for _, block := range blocks {
-		sql, _, _ := strings.Cut(block, "```")
-		exec(t, db.Pool, sql)
+	for i, block := range blocks {
+		blocks[i], _, _ = strings.Cut(block, "```")
 	}
-	return db, func(role string) *pgxpool.Pool {
-		return poolLike(t, db.Pool, func(config *pgxpool.Config) { config.ConnConfig.User = role })
-	}
+	return blocks
 }
 
 // requireForbidden checks that a role may not do something.

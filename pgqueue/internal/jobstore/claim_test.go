@@ -106,7 +106,7 @@ func TestC22_NoPlanIsKept(t *testing.T) {
 // Raw SQL can write what Go's time has no words for.
 func TestInfiniteTimes(t *testing.T) {
 	t.Parallel()
-	for _, m := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+	for _, m := range everyMode(t) {
 		f := open(t, mode(m))
 		f.exec(`INSERT INTO %s.jobs (queue, kind, run_at, created_at) VALUES ($1, 'k', 'infinity', 'infinity')`, queueName)
 		if wait, ok, err := f.queue.NextDue(f.ctx); err != nil || ok {

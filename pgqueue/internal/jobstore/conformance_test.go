@@ -16,15 +16,14 @@ import (
 // Every mode in which pgx can send our statements must give the same queue, with the three settings of history, and in
 // sessions that begin in another isolation level.
 func TestConformance(t *testing.T) {
-	for name, options := range map[string][]option{
-		"cache_statement": {mode(pgx.QueryExecModeCacheStatement)},
-		"cache_describe":  {mode(pgx.QueryExecModeCacheDescribe)},
-		"describe_exec":   {mode(pgx.QueryExecModeDescribeExec)},
-		"exec":            {mode(pgx.QueryExecModeExec)},
-		"simple_protocol": {mode(pgx.QueryExecModeSimpleProtocol)},
+	forms := map[string][]option{
 		"repeatable_read": {setting("default_transaction_isolation", "repeatable read")},
 		"serializable":    {setting("default_transaction_isolation", "serializable")},
-	} {
+	}
+	for _, m := range everyMode(t) {
+		forms[m.String()] = []option{mode(m)}
+	}
+	for name, options := range forms {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conform(t, "full", options...)

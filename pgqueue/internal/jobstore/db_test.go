@@ -64,6 +64,7 @@ func open(tb testing.TB, options ...option) *fixture {
 	for _, option := range options {
 		option(config, &jobstore.QueueConfig{})
 	}
+	settingsDirectly(f, db, config)
 	f.pool = must(pgxpool.NewWithConfig(ctx, config))(f)
 	tb.Cleanup(f.pool.Close)
 	f.queue = f.newQueue(options...)

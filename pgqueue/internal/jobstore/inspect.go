@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Filter says which jobs are meant. What is nil does not filter; all that is set must hold.
@@ -50,8 +52,8 @@ const (
 )
 
 // load puts the statements together.
-func (s *inspectStatements) load(found statements) error {
-	b := builder{found: found}
+func (s *inspectStatements) load(schema string, found statements) error {
+	b := builder{found: found, schema: pgx.Identifier{schema}.Sanitize()}
 	for direction, words := range []map[string]string{
 		descending: {"order": "DESC", "beyond": "<"},
 		ascending:  {"order": "ASC", "beyond": ">"},
@@ -88,9 +90,16 @@ const inQueue = "AND h.queue BETWEEN $2::text AND $2::text"
 
 // builder puts statements together. {name} stands for a word that is given, or else for the section "part_name".
 type builder struct {
-	found statements
-	with  map[string]string
-	err   error // the first one
+	found  statements
+	schema string // its quoted name, which may hold braces of its own
+	with   map[string]string
+	err    error // the first one
+}
+
+// get is a section with something that no name can hold in the place of the schema's.
+func (b *builder) get(name string) (string, error) {
+	text, err := b.found.get(name)
+	return strings.ReplaceAll(text, b.schema, "\x00"), err
 }
 
 // build is the statement of that name with its parts; words are pairs of a name and what stands for it.
@@ -99,7 +108,7 @@ func (b *builder) build(name string, words ...string) string {
 	for i := 0; i+1 < len(words); i += 2 {
 		given[words[i]] = words[i+1]
 	}
-	text, err := b.found.get(name)
+	text, err := b.get(name)
 	for err == nil {
 		before, rest, ok := strings.Cut(text, "{")
 		if !ok {
@@ -111,14 +120,14 @@ func (b *builder) build(name string, words ...string) string {
 			part, ok = b.with[word]
 		}
 		if !ok {
-			part, err = b.found.get("part_" + word)
+			part, err = b.get("part_" + word)
 		}
 		text = before + part + after
 	}
 	if err != nil && b.err == nil {
 		b.err = fmt.Errorf("%s: %w", name, err)
 	}
-	return text
+	return strings.ReplaceAll(text, "\x00", b.schema)
 }
 
 // text is what a nullable text column holds.

@@ -13,7 +13,7 @@ import (
 
 func TestCompleteTx(t *testing.T) {
 	t.Parallel()
-	for _, m := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+	for _, m := range everyMode(t) {
 		f := open(t, mode(m))
 		complete := func(tx pgx.Tx, row *jobstore.Row, want runner.Outcome) {
 			t.Helper()

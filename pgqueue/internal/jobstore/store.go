@@ -30,7 +30,7 @@ func New(schema, channel string) (*Store, error) {
 	if err := store.produce.load(schema, found); err != nil {
 		return nil, fmt.Errorf("jobstore: %w", err)
 	}
-	if err := store.inspect.load(found); err != nil {
+	if err := store.inspect.load(schema, found); err != nil {
 		return nil, fmt.Errorf("jobstore: %w", err)
 	}
 	return store, nil
