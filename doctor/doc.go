@@ -18,14 +18,8 @@
 // # How it is built
 //
 // registry.go is the one table of all checks. Each is a function that reads and returns findings; the files are named after what they
-// look at. session.go is the only way to the database. facts.sql reads the catalog as plain facts; expected.txt has those of freshly
-// applied migrations; drift*.go compare the two, and statements.go finds in the migrations what makes an object again.
-//
-// After a change of the migrations, expected.txt is made anew by
-//
-//	go test ./doctor -run TestTheExpectationIsWhatTheMigrationsMake -update
-//
-// which starts a server of each supported version. A test fails until that is done.
+// look at. session.go is the only way to the database. What differs from the migrations is found by [migrations.Validate]; drift*.go judge
+// it, and statements.go finds in the migrations what makes an object again.
 //
 // The package imports pgx and migrations. Command line, console and the start of a worker use it; nothing below them does.
 package doctor

@@ -3,19 +3,18 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pgqueue/pgqueue/migrations"
 )
 
-// drift is what the catalog says, and what it says right after the migrations. The checks drift-… each look at one kind of object.
+// drift is what differs from what the migrations make, as migrations.Validate tells it. The checks drift-… each look at one kind of object.
 type drift struct {
 	schema  string
-	actual  map[fact]map[string]string // by object: values by property
-	want    map[fact]map[string]string
-	unsure  map[fact]bool // properties that cannot be compared on this server
+	all     []object
 	made    *statements
 	skipped string // why nothing was compared
 }
@@ -39,7 +38,7 @@ func (x *examination) difference(ctx context.Context) (*drift, error) {
 }
 
 func (x *examination) compare(ctx context.Context) (*drift, error) {
-	d := &drift{schema: x.o.Schema, actual: map[fact]map[string]string{}, want: map[fact]map[string]string{}}
+	d := &drift{schema: x.o.Schema}
 	switch {
 	case x.stateErr != nil:
 		d.skipped = "the version of the schema is unknown: " + x.stateErr.Error()
@@ -49,129 +48,81 @@ func (x *examination) compare(ctx context.Context) (*drift, error) {
 	if d.skipped != "" {
 		return d, nil
 	}
-	facts, err := readFacts(ctx, x)
+	found, err := migrations.Validate(ctx, bounded{x}, x.o.Schema)
 	if err != nil {
 		return nil, err
 	}
-	bodies, err := read[fact](ctx, x, bodiesSQL, x.o.Schema)
-	if err != nil {
-		return nil, err
-	}
-	collect(d.actual, append(facts, bodies...))
-
-	want, unsure, err := expectation(x.server.Number / 10000)
-	if err != nil {
-		return nil, err
-	}
-	collect(d.want, want)
-	d.unsure = unsure
-	if d.made, err = newStatements(x.o.Schema); err != nil {
-		return nil, err
-	}
-	for object, properties := range d.want {
-		if object.Kind == "function" {
-			properties["body"] = d.made.body(object.Name)
+	for _, list := range [][]migrations.Difference{found.Missing, found.Extra, found.Changed} {
+		for _, difference := range list {
+			d.all = append(d.all, object{difference})
 		}
 	}
-	return d, nil
+	slices.SortStableFunc(d.all, func(a, b object) int { return strings.Compare(a.Name, b.Name) })
+	d.made, err = newStatements(x.o.Schema)
+	return d, err
 }
 
-func collect(into map[fact]map[string]string, facts []fact) {
-	for _, f := range facts {
-		if into[f.object()] == nil {
-			into[f.object()] = map[string]string{}
-		}
-		into[f.object()][f.Property] = f.Value
+// bounded is the database with the timeouts of this examination.
+type bounded struct{ x *examination }
+
+// BeginTx begins a transaction under the timeouts.
+func (b bounded) BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error) {
+	tx, err := b.x.db.BeginTx(ctx, options)
+	if err != nil {
+		return nil, err
 	}
+	if err := b.x.prepare(ctx, tx, textsSQL+timeoutsSQL, safePath); err != nil {
+		_ = tx.Rollback(context.WithoutCancel(ctx)) // nothing was written
+		return nil, err
+	}
+	return tx, nil
 }
 
-// object is one object in both pictures.
-type object struct {
-	kind, name string
-	want, have map[string]string // nil: it is not there
-	changed    []string          // properties that differ, sorted
-}
+// object is one object that differs.
+type object struct{ migrations.Difference }
 
 // objects returns those of a kind that differ, sorted by name.
 func (d *drift) objects(kind string) []object {
-	names := map[string]bool{}
-	for _, side := range []map[fact]map[string]string{d.want, d.actual} {
-		for f := range side {
-			if f.Kind == kind {
-				names[f.Name] = true
-			}
-		}
-	}
 	var found []object
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		at := fact{Kind: kind, Name: name}
-		o := object{kind: kind, name: name, want: d.want[at], have: d.actual[at]}
-		properties := map[string]bool{}
-		for p := range o.want {
-			properties[p] = true
-		}
-		for p := range o.have {
-			properties[p] = true
-		}
-		for _, p := range slices.Sorted(maps.Keys(properties)) {
-			if o.want[p] != o.have[p] && !d.unsure[fact{Kind: kind, Name: name, Property: p}] {
-				o.changed = append(o.changed, p)
-			}
-		}
-		if len(o.changed) > 0 {
+	for _, o := range d.all {
+		if o.Kind == kind {
 			found = append(found, o)
 		}
 	}
 	return found
 }
 
-// owner is the table of "table.column"; of a name without a dot it is the whole name.
-func owner(name string) (table, rest string) {
-	table, rest, _ = strings.Cut(name, ".")
-	return table, rest
-}
+// rest is the name of a column, constraint or storage parameter without its table.
+func (o object) rest() string { return strings.TrimPrefix(o.Name, o.Parent+".") }
 
-// has says whether our object is there.
-func (d *drift) has(kind, name string) bool {
-	at := fact{Kind: kind, Name: name}
-	return d.want[at] != nil && d.actual[at] != nil
-}
+// ofView says whether the object belongs to a view.
+func (o object) ofView() bool { return slices.Contains(ownNames("view"), o.Parent) }
 
-// differ says in words how an object's properties differ.
-func (o object) differ() string {
-	var parts []string
-	for _, p := range o.changed {
-		switch {
-		case p == "body":
-			parts = append(parts, "its body differs")
-		case p == "columns":
-			parts = append(parts, "its columns differ")
-		case o.kind == "view" && p == "definition":
-			parts = append(parts, "its query differs")
-		case o.want[p] == "":
-			parts = append(parts, fmt.Sprintf("%s is %s and should be unset", p, o.have[p]))
-		case o.have[p] == "":
-			parts = append(parts, fmt.Sprintf("%s is unset and should be %s", p, o.want[p]))
-		default:
-			parts = append(parts, fmt.Sprintf("%s is %s and should be %s", p, o.have[p], o.want[p]))
+// ownNames returns the names of what the migrations make of a kind: "table", "view", "function" (without arguments). Without the
+// daily partitions of history.
+func ownNames(kind string) []string {
+	var names []string
+	for _, o := range migrations.Objects() {
+		if name, _, _ := strings.Cut(o.Name, "("); o.Kind == kind && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	return strings.Join(parts, "; ")
+	return names
 }
 
 // is says whether the only property that differs is this one.
-func (o object) is(property string) bool { return len(o.changed) == 1 && o.changed[0] == property }
+func (o object) is(property string) bool { return len(o.Changed) == 1 && o.Changed[0] == property }
 
 // finding makes a finding about an object.
 func (d *drift) finding(severity Severity, o object, fix string, sql ...string) Finding {
-	f := Finding{Severity: severity, Subject: o.kind + " " + o.name, Why: whyDrift, Fix: fix, FixSQL: sql}
+	f := Finding{Severity: severity, Subject: o.Object.String(), Why: whyDrift, Fix: fix, FixSQL: sql}
 	switch {
-	case o.have == nil:
-		f.Summary = fmt.Sprintf("The %s %s is missing.", o.kind, o.name)
-	case o.want == nil:
-		f.Summary = fmt.Sprintf("The %s %s is none of the migrations' making.", o.kind, o.name)
+	case o.Have == nil:
+		f.Summary = fmt.Sprintf("The %s is missing.", o.Object)
+	case o.Want == nil:
+		f.Summary = fmt.Sprintf("The %s is none of the migrations' making.", o.Object)
 	default:
-		f.Summary = fmt.Sprintf("The %s %s is not as the migrations made it: %s.", o.kind, o.name, o.differ())
+		f.Summary = fmt.Sprintf("The %s is not as the migrations made it: %s.", o.Object, o.Explain())
 	}
 	return f
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/pgqueue/pgqueue/migrations"
 )
 
 // driftIndexes: missing, foreign and changed indexes. Those behind constraints are the constraints' business.
@@ -16,13 +18,13 @@ func driftIndexes(ctx context.Context, x *examination) ([]Finding, error) {
 	}
 	var found []Finding
 	for _, o := range d.objects("index") {
-		drop := "DROP INDEX CONCURRENTLY " + d.quoted(o.name)
-		if o.want == nil {
-			if !d.has("table", o.have["table"]) || o.have["constraint"] != "" || debris(o.name) {
-				continue
+		drop := "DROP INDEX CONCURRENTLY " + d.quoted(o.Name)
+		if o.Want == nil {
+			if debris(o.Name) {
+				continue // index-debris tells
 			}
 			severity := Info
-			if o.have["table"] == "jobs" {
+			if o.Parent == "jobs" {
 				severity = Warning // paid for by every enqueue, claim and completion
 			}
 			f := d.finding(severity, o, "Drop it, unless a query of yours needs it.", drop)
@@ -30,19 +32,19 @@ func driftIndexes(ctx context.Context, x *examination) ([]Finding, error) {
 			found = append(found, f)
 			continue
 		}
-		if o.want["constraint"] != "" || !d.has("table", o.want["table"]) {
-			continue
+		if o.is("valid") {
+			continue // index-invalid tells
 		}
 		unique := ""
-		if o.want["unique"] == "true" {
+		if o.Want["unique"] == "true" {
 			unique = "UNIQUE "
 		}
-		create := fmt.Sprintf("CREATE %sINDEX CONCURRENTLY %s ON %s USING %s", unique, ident(o.name), d.quoted(o.want["table"]), o.want["definition"])
+		create := fmt.Sprintf("CREATE %sINDEX CONCURRENTLY %s ON %s USING %s", unique, ident(o.Name), d.quoted(o.Parent), o.Want["definition"])
 		sql := []string{create}
-		if o.have != nil {
+		if o.Have != nil {
 			sql = []string{drop, create}
 		}
-		sql = append(sql, d.made.comment("index "+o.name)...)
+		sql = append(sql, d.made.comment("index "+o.Name)...)
 		found = append(found, d.finding(Error, o, "Make it again; nobody is blocked meanwhile.", sql...))
 	}
 	return found, nil
@@ -54,37 +56,24 @@ func driftFunctions(ctx context.Context, x *examination) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for at := range d.want {
-		if at.Kind == "function" {
-			name, _, _ := strings.Cut(at.Name, "(")
-			names = append(names, name)
-		}
-	}
 	var found []Finding
 	for _, o := range d.objects("function") {
-		name, arguments, _ := strings.Cut(o.name, "(")
+		name, arguments, _ := strings.Cut(o.Name, "(")
 		signature := d.quoted(name) + "(" + arguments
 		switch {
-		case o.want == nil:
-			if !slices.Contains(names, name) {
-				continue // somebody else's
-			}
+		case o.Want == nil:
 			f := d.finding(Warning, o, "Drop it, or give it another name.", "DROP FUNCTION "+signature)
 			f.Why = "A second function of the same name makes calls ambiguous, so that they fail."
 			found = append(found, f)
-		case o.have == nil:
-			found = append(found, d.finding(Error, o, "Make it again, and grant the roles' rights on it again.", d.made.function(o.name, false)...))
+		case o.Have == nil:
+			found = append(found, d.finding(Error, o, "Make it again, and grant the roles' rights on it again.", d.made.function(o.Name, false)...))
 		case o.is("public may execute"):
-			if o.want["public may execute"] == "true" {
-				continue // taken away on purpose; rights tells which role misses it
-			}
 			f := d.finding(Warning, o, "Take the right away from PUBLIC; roles that need it have it by name.", "REVOKE ALL ON FUNCTION "+signature+" FROM PUBLIC")
 			f.Why = "The function runs with the owner's rights: every role of the database may change jobs with it."
 			found = append(found, f)
 		default:
-			again := slices.Contains(o.changed, "arguments") || slices.Contains(o.changed, "result")
-			sql := d.made.function(o.name, !again)
+			again := slices.Contains(o.Changed, "arguments") || slices.Contains(o.Changed, "result")
+			sql := d.made.function(o.Name, !again)
 			fix := "Replace it by the migrations' version."
 			if again {
 				sql = append([]string{"DROP FUNCTION " + signature}, sql...)
@@ -104,30 +93,30 @@ func driftViews(ctx context.Context, x *examination) ([]Finding, error) {
 	}
 	changed := map[string]object{}
 	for _, o := range d.objects("view") {
-		if o.want != nil {
-			changed[o.name] = o
-		}
+		changed[o.Name] = o
 	}
 	reshaped := map[string]bool{} // columns differ: CREATE OR REPLACE refuses
 	for _, c := range d.objects("column") {
-		view, _ := owner(c.name)
-		if d.has("view", view) {
-			reshaped[view] = true
-			if _, known := changed[view]; !known {
-				at := fact{Kind: "view", Name: view}
-				changed[view] = object{kind: "view", name: view, want: d.want[at], have: d.actual[at], changed: []string{"columns"}}
-			}
+		if !c.ofView() {
+			continue
+		}
+		reshaped[c.Parent] = true
+		if _, known := changed[c.Parent]; !known {
+			changed[c.Parent] = object{migrations.Difference{Object: migrations.Object{Kind: "view", Name: c.Parent},
+				Want: map[string]string{}, Have: map[string]string{}, Changed: []string{"columns"}}}
 		}
 	}
 	var found []Finding
 	for _, view := range slices.Sorted(maps.Keys(changed)) {
 		o := changed[view]
 		switch {
-		case o.have == nil:
+		case o.Have == nil:
 			found = append(found, d.finding(Error, o, "Make it again, and grant the roles' rights on it again.", d.made.view(view, false)...))
 		case reshaped[view]:
-			found = append(found, d.finding(Error, o, "Make it again. It has to be dropped for that: grant the roles' rights on it again.",
-				append([]string{"DROP VIEW " + d.quoted(view)}, d.made.view(view, false)...)...))
+			f := d.finding(Error, o, "Make it again. It has to be dropped for that: grant the roles' rights on it again.",
+				append([]string{"DROP VIEW " + d.quoted(view)}, d.made.view(view, false)...)...)
+			f.Summary = fmt.Sprintf("The view %s is not as the migrations made it: its columns differ.", view)
+			found = append(found, f)
 		default:
 			found = append(found, d.finding(Warning, o, "Replace it by the migrations' version.", d.made.view(view, true)...))
 		}
@@ -144,20 +133,19 @@ func driftStorage(ctx context.Context, x *examination) ([]Finding, error) {
 	}
 	var found []Finding
 	for _, o := range d.objects("storage") {
-		table, parameter := owner(o.name)
-		if !d.has("table", table) && !d.has("view", table) || strings.HasSuffix(parameter, "autovacuum_enabled") ||
-			parameter == "security_invoker" { // a choice that docs/roles.md offers for views
-			continue
+		parameter := o.rest()
+		if strings.HasSuffix(parameter, "autovacuum_enabled") {
+			continue // autovacuum-off tells
 		}
-		alter := "ALTER TABLE " + d.quoted(table)
-		severity, sql := Warning, alter+" SET ("+parameter+" = "+o.want["value"]+")"
-		if o.want == nil {
+		alter := "ALTER TABLE " + d.quoted(o.Parent)
+		severity, sql := Warning, alter+" SET ("+parameter+" = "+o.Want["value"]+")"
+		if o.Want == nil {
 			severity, sql = Info, alter+" RESET ("+parameter+")"
 		}
 		f := d.finding(severity, o, "Change it back, unless you have measured that yours is better.", sql)
-		f.Subject = "table " + table
-		if d.has("view", table) {
-			f.Subject = "view " + table
+		f.Subject = "table " + o.Parent
+		if o.ofView() {
+			f.Subject = "view " + o.Parent
 		}
 		f.Why = "The storage parameters keep renewals HOT, vacuum often enough for a table whose rows live for seconds, and nobody waiting for a truncation."
 		found = append(found, f)
@@ -173,13 +161,11 @@ func driftComments(ctx context.Context, x *examination) ([]Finding, error) {
 	}
 	var names, sql []string
 	for _, o := range d.objects("comment") {
-		kind, name, _ := strings.Cut(o.name, " ")
-		there := d.has(kind, name) || kind == "column" && d.actual[fact{Kind: "column", Name: name}] != nil
-		statement := d.made.comment(o.name)
-		if o.have != nil || !there || len(statement) == 0 {
-			continue
+		statement := d.made.comment(o.Name)
+		if len(statement) == 0 {
+			continue // the version table's
 		}
-		names = append(names, o.name)
+		names = append(names, o.Name)
 		sql = append(sql, statement...)
 	}
 	if len(names) == 0 {

@@ -71,18 +71,26 @@ func readWith[T any](ctx context.Context, x *examination, setUp, path, sql strin
 		defer cancel()
 		_ = tx.Rollback(ctx) // nothing was written; a connection that cannot roll back is closed by pgx
 	}()
-	setUpArgs := []any{pgx.QueryExecModeExec, path}
-	if strings.Contains(setUp, "$2") {
-		setUpArgs = append(setUpArgs, fmt.Sprintf("%dms", max(1, x.o.StatementTimeout.Milliseconds())))
-	}
-	if _, err := tx.Exec(ctx, setUp, setUpArgs...); err != nil {
-		return nil, fmt.Errorf("set up the transaction: %w", err)
+	if err := x.prepare(ctx, tx, setUp, path); err != nil {
+		return nil, err
 	}
 	rows, err := tx.Query(ctx, strings.ReplaceAll(sql, "{schema}", ident(x.o.Schema)), append([]any{pgx.QueryExecModeExec}, args...)...)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+}
+
+// prepare sets up a transaction.
+func (x *examination) prepare(ctx context.Context, tx pgx.Tx, setUp, path string) error {
+	args := []any{pgx.QueryExecModeExec, path}
+	if strings.Contains(setUp, "$2") {
+		args = append(args, fmt.Sprintf("%dms", max(1, x.o.StatementTimeout.Milliseconds())))
+	}
+	if _, err := tx.Exec(ctx, setUp, args...); err != nil {
+		return fmt.Errorf("set up the transaction: %w", err)
+	}
+	return nil
 }
 
 // one is a row of a single value, for read.

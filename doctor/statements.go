@@ -165,20 +165,6 @@ func typeName(short string) string {
 	return element
 }
 
-// body returns the text of a function's body.
-func (s *statements) body(signature string) string {
-	made := s.function(signature, true)
-	if len(made) == 0 {
-		return ""
-	}
-	tag := regexp.MustCompile(`AS\s+(\$\w*\$)`).FindStringSubmatchIndex(made[0])
-	if tag == nil {
-		return ""
-	}
-	body, _, _ := strings.Cut(made[0][tag[1]:], made[0][tag[2]:tag[3]])
-	return body
-}
-
 // comment returns the statement that comments on an object, as the facts name it: "table jobs", "column jobs.id", "function retry(id bigint)".
 func (s *statements) comment(what string) []string {
 	kind, name, _ := strings.Cut(what, " ")

@@ -10,10 +10,13 @@ import (
 	"github.com/pgqueue/pgqueue/migrations"
 )
 
-// at brings an empty database to an older version.
+// at brings an empty database to an older version; 0 leaves it empty.
 func at(t *testing.T, version uint) *pgxpool.Pool {
 	t.Helper()
 	pool := newPool(t, newDatabase(t), nil)
+	if version == 0 {
+		return pool
+	}
 	files, err := copyFiles("pgqueue")
 	if err != nil {
 		t.Fatal(err)

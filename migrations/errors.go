@@ -77,8 +77,9 @@ func (e *JobsLeftError) Error() string {
 
 // asConflict turns Postgres' "already exists" and "others depend on it" into a ConflictError and leaves other errors alone.
 func asConflict(schema string, err error) error {
+	var already *ConflictError
 	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) {
+	if errors.As(err, &already) || !errors.As(err, &pgErr) {
 		return err
 	}
 	switch pgErr.Code {

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/golang-migrate/migrate/v4/database"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -50,33 +49,6 @@ func (l *waitLog) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-func TestUp_KilledInTheMiddleOfAStepLeavesNothingAndGoesOn(t *testing.T) {
-	url := newDatabase(t)
-	pool := newPool(t, url, nil)
-	release := blocker(t, pool, `SELECT pg_advisory_xact_lock($1)`, blockKey)
-
-	p := startProcess(t, modeBlock, url)
-	waitFor(t, pool, "the step to reach its end", `EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = $1 AND NOT granted)`, blockKey)
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = p.cmd.Wait()
-
-	// The server has not noticed yet: the next one has to wait for the lock, then starts from nothing.
-	logs := &waitLog{seen: make(chan struct{})}
-	result := make(chan error, 1)
-	go func() { result <- migrations.Up(testContext(t), pool, "", migrations.WithLogger(slog.New(logs))) }()
-	<-logs.seen
-	if state := status(t, pool, ""); state.Exists || state.Dirty {
-		t.Errorf("while the dead migrator's transaction is open: %+v", state)
-	}
-	release()
-	if err := <-result; err != nil {
-		t.Fatalf("up after a kill: %v", err)
-	}
-	requireInstalledOnce(t, pool)
-}
-
 // more is a version after ours.
 const more = migrations.Latest + 1
 
@@ -94,7 +66,7 @@ func oneMore(t *testing.T, last string) migrations.Source {
 }
 
 func TestUp_AStepThatFailsIsRolledBackAndTheNextUpGoesOn(t *testing.T) {
-	pool := newPool(t, newDatabase(t), nil)
+	pool := installed(t, "")
 	bad := oneMore(t, `CREATE TABLE pgqueue.more (id int); SELECT 1/0;`)
 	for range 2 {
 		err := migrations.UpWith(testContext(t), pool, "", bad)
@@ -116,11 +88,6 @@ func TestUp_AStepThatFailsIsRolledBackAndTheNextUpGoesOn(t *testing.T) {
 	if state := status(t, pool, ""); state.Version != more || state.Dirty {
 		t.Fatalf("after the good step: %+v", state)
 	}
-	// The binary that does not know the last version changes nothing.
-	var newer *migrations.NewerSchemaError
-	if err := migrations.Down(testContext(t), pool, "", quiet()); !errors.As(err, &newer) || newer.Version != more {
-		t.Errorf("down of the older binary: %v", err)
-	}
 	if err := migrations.DownWith(testContext(t), pool, "", good); err != nil {
 		t.Fatal(err)
 	}
@@ -129,8 +96,8 @@ func TestUp_AStepThatFailsIsRolledBackAndTheNextUpGoesOn(t *testing.T) {
 	}
 }
 
-// What the command line leaves behind when it is killed before, in or after a file.
-func TestUpAndDown_PutADirtyVersionRight(t *testing.T) {
+// C87: what the command line leaves behind when it is killed before, in or after a file.
+func TestC87_ADirtyVersionIsPutRight(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		recorded int
@@ -208,37 +175,6 @@ func TestUp_WaitsForTheCommandLine(t *testing.T) {
 	}
 	release()
 	mustUp(t, pool, "")
-}
-
-func TestUp_AnOpenReaderMakesAStepGiveUpAndTryAgain(t *testing.T) {
-	pool := installed(t, "")
-	source := oneMore(t, `ALTER TABLE pgqueue.jobs ADD COLUMN extra int; CREATE TABLE pgqueue.more (id int);`)
-	release := blocker(t, pool, `SELECT count(*) FROM pgqueue.jobs`)
-
-	ctx, cancel := context.WithTimeout(testContext(t), 1500*time.Millisecond)
-	defer cancel()
-	err := migrations.UpWith(ctx, pool, "", source)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("up behind a reader that stays: %v", err)
-	}
-	if state := status(t, pool, ""); state.Version != migrations.Latest || state.Dirty {
-		t.Errorf("after giving up: %+v", state)
-	}
-
-	const waiting = `EXISTS (SELECT FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock' AND relation = 'pgqueue.jobs'::regclass)`
-	waitFor(t, pool, "the server to notice", `NOT `+waiting)
-	result := make(chan error, 1)
-	go func() { result <- migrations.UpWith(testContext(t), pool, "", source) }()
-	waitFor(t, pool, "the step to wait for its lock", waiting)
-	// It gives the lock up without being released: others get through.
-	run(t, pool, `SELECT pgqueue.enqueue('k')`)
-	release()
-	if err := <-result; err != nil {
-		t.Errorf("up after the reader has gone: %v", err)
-	}
-	if state := status(t, pool, ""); state.Version != more {
-		t.Errorf("at the end: %+v", state)
-	}
 }
 
 func TestUp_EndsWithTheContext(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,11 +25,12 @@ import (
 // The test binary is also the processes that the tests start.
 const (
 	modeEnv   = "PGQUEUE_MIGRATIONS_TEST_MODE"
-	modeUp    = "up"    // says ready, waits for a line on stdin, migrates
-	modeBlock = "block" // migrates with a step that waits for blockKey
+	modeUp    = "up"    // says ready, waits for a line on stdin, migrates, says so, waits again, runs a job
+	modeBlock = "block" // migrates with a step (stepEnv) that waits for blockKey
 	modePsql  = "psql"  // stands in for psql: ADDRESS -c SQL
 
-	urlEnv = "PGQUEUE_MIGRATIONS_TEST_URL"
+	urlEnv  = "PGQUEUE_MIGRATIONS_TEST_URL"
+	stepEnv = "PGQUEUE_MIGRATIONS_TEST_STEP"
 
 	// blockKey is the advisory lock on which a blocked step waits.
 	blockKey = 4711
@@ -101,27 +103,44 @@ func runProcess(mode string) error {
 	}
 	defer pool.Close()
 	if mode == modeBlock {
-		files, err := blockingFiles(migrations.DefaultSchema)
+		step, err := strconv.ParseUint(os.Getenv(stepEnv), 10, 8)
+		if err != nil {
+			return err
+		}
+		files, err := blockingFiles(migrations.DefaultSchema, uint(step))
 		if err != nil {
 			return err
 		}
 		return migrations.UpWith(ctx, pool, "", migrations.Source{Files: files, Latest: migrations.Latest})
 	}
+	in := bufio.NewReader(os.Stdin)
 	fmt.Println("ready")
-	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+	if _, err := in.ReadString('\n'); err != nil {
 		return err
 	}
-	return migrations.Up(ctx, pool, "", quiet())
+	if err := migrations.Up(ctx, pool, "", quiet()); err != nil {
+		return err
+	}
+	fmt.Println("migrated")
+	if _, err := in.ReadString('\n'); err != nil {
+		return err
+	}
+	return runAJob(ctx, pool, "", fmt.Sprintf("process-%d", os.Getpid()))
 }
 
-// blockingFiles are the real files, but the first step waits at its end for blockKey.
-func blockingFiles(schema string) (fstest.MapFS, error) {
+// upFile is the name of the file of a version.
+func upFile(version uint) string {
+	return []string{"", "0001_core.up.sql", "0002_control.up.sql", "0003_seeing.up.sql"}[version]
+}
+
+// blockingFiles are the real files, but one step waits at its end for blockKey.
+func blockingFiles(schema string, step uint) (fstest.MapFS, error) {
 	files, err := copyFiles(schema)
 	if err != nil {
 		return nil, err
 	}
-	first := files["0001_core.up.sql"]
-	first.Data = append(first.Data, fmt.Sprintf("\nSET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(%d);\n", blockKey)...)
+	blocked := files[upFile(step)]
+	blocked.Data = append(blocked.Data, fmt.Sprintf("\nSET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(%d);\n", blockKey)...)
 	return files, nil
 }
 
@@ -195,7 +214,18 @@ func newPool(t *testing.T, url string, change func(*pgxpool.Config)) *pgxpool.Po
 	if err != nil {
 		t.Fatalf("open pool: %v", err)
 	}
-	t.Cleanup(pool.Close)
+	t.Cleanup(func() { // Close waits for connections that were not given back
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			pool.Close()
+		}()
+		select {
+		case <-closed:
+		case <-time.After(10 * time.Second):
+			t.Errorf("%d connections were not given back", pool.Stat().AcquiredConns())
+		}
+	})
 	return pool
 }
 

@@ -51,7 +51,8 @@ func (s State) Current() bool {
 	return s.Exists && !s.Dirty && s.Version == s.Latest
 }
 
-// Status reads what is installed in a schema ("" = [DefaultSchema]). It changes nothing and takes no lock that anybody could notice.
+// Status reads what is installed in a schema ("" = [DefaultSchema]): the version that is written down, see [Validate] for what is really
+// there. It changes nothing and takes no lock that anybody could notice.
 func Status(ctx context.Context, db Database, schema string) (State, error) {
 	m, err := newMigrator(db, schema, nil)
 	if err != nil {
@@ -67,9 +68,12 @@ func Status(ctx context.Context, db Database, schema string) (State, error) {
 // Up brings a schema ("" = [DefaultSchema]) to version [Latest]. It makes the schema if it does not exist, which needs the right to
 // create in the database; an existing schema needs that right for itself only. A schema that is up to date costs one query.
 //
-// Any number of processes may call it at once: one works, the others wait until it is done. Each version is one transaction: after an
-// error, a crash or the end of ctx it is applied or it is not. A step gives up its locks after half a second and tries again
-// while ctx allows, so that nobody queues behind a migration that waits for a long transaction; give ctx a deadline.
+// Any number of processes may call it at once: one works, the others wait until it is done. An upgrade is one transaction a version, a
+// first installation is one for all: after an error, a crash or the end of ctx it is applied or it is not. A step gives up its locks
+// after half a second and tries again while ctx allows, so that nobody queues behind a migration that waits for a long transaction; give
+// ctx a deadline.
+//
+// It trusts the version that is written down: [Validate] compares what is really there.
 //
 // Errors: [*SchemaError], [*NewerSchemaError], [*ConflictError] if an object of one of our names is there already, else the error of
 // Postgres or of ctx, wrapped.
@@ -82,7 +86,8 @@ func Up(ctx context.Context, db Database, schema string, options ...Option) erro
 }
 
 // Down removes everything that Up made in a schema ("" = [DefaultSchema]), history and version table included. The schema itself stays,
-// because grants and objects of others may live in it; DROP SCHEMA removes an empty one. Where nothing is installed it does nothing.
+// because grants and objects of others may live in it; DROP SCHEMA removes an empty one. Where nothing is installed it does nothing. It is
+// one transaction. What others put on our tables goes with them; [Validate] lists it before.
 //
 // It refuses with a [*JobsLeftError] while there are live jobs, unless [DiscardJobs] is given; with a [*ConflictError] if others
 // have built upon our tables (views, foreign keys); and with a [*NewerSchemaError] if the schema is newer than this binary. Locks

@@ -37,6 +37,8 @@ type migrator struct {
 	probe       func(version uint) string
 	logger      *slog.Logger
 	discardJobs bool
+	// What the transaction under way has done so far; logged when it is committed.
+	applied, removed []uint
 }
 
 // probe is the condition, in SQL with the schema as $1, that holds exactly while a version is applied. It resolves the dirty flag that
@@ -65,12 +67,17 @@ func probe(version uint) string {
 
 // status reads the version in a transaction of its own.
 func (m *migrator) status(ctx context.Context) (State, error) {
-	state := State{Latest: m.latest}
 	tx, err := m.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadOnly})
 	if err != nil {
-		return state, fmt.Errorf("begin: %w", err)
+		return State{Latest: m.latest}, fmt.Errorf("begin: %w", err)
 	}
 	defer rollback(ctx, tx)
+	return m.stateIn(ctx, tx)
+}
+
+// stateIn reads the version in a transaction.
+func (m *migrator) stateIn(ctx context.Context, tx pgx.Tx) (state State, err error) {
+	state.Latest = m.latest
 	state.Exists, err = m.hasVersionTable(ctx, tx)
 	if err != nil || !state.Exists {
 		return state, err
@@ -83,7 +90,7 @@ func (m *migrator) status(ctx context.Context) (State, error) {
 	return state, nil
 }
 
-// up applies what is missing, one version and one transaction at a time.
+// up applies what is missing, one transaction after the other.
 func (m *migrator) up(ctx context.Context) error {
 	// Most calls find nothing to do; they need no lock and no right to write.
 	state, err := m.status(ctx)
@@ -123,7 +130,8 @@ func (m *migrator) stepsDown(ctx context.Context, tx pgx.Tx) (done bool, err err
 	return done, err
 }
 
-// stepUp applies the next version; done means that there is none.
+// stepUp applies the next version; done means that there is none. A first installation is one step for all versions: nobody works with the
+// tables yet whom a long transaction could disturb, and a name that a late version finds taken must not leave the early ones behind.
 func (m *migrator) stepUp(ctx context.Context, tx pgx.Tx) (done bool, err error) {
 	if err := m.createSchema(ctx, tx); err != nil {
 		return false, err
@@ -133,14 +141,20 @@ func (m *migrator) stepUp(ctx context.Context, tx pgx.Tx) (done bool, err error)
 	}
 	d := m.driver(ctx, tx)
 	version, err := m.version(ctx, tx, d)
-	if err != nil || version == m.latest {
+	if err != nil {
 		return true, err
 	}
-	if err := m.step(d, +1); err != nil {
-		return false, fmt.Errorf("apply version %d: %w", version+1, err)
+	for fresh := version == 0; version < m.latest; {
+		if err := m.step(d, +1); err != nil {
+			return false, fmt.Errorf("apply version %d: %w", version+1, asConflict(m.schema, err))
+		}
+		version++
+		m.applied = append(m.applied, version)
+		if !fresh {
+			break
+		}
 	}
-	m.logger.InfoContext(ctx, "pgqueue: migration applied", "schema", m.schema, "version", version+1)
-	return version+1 == m.latest, nil
+	return version >= m.latest, nil
 }
 
 // stepDown removes the current version; done means that nothing is left.
@@ -159,9 +173,9 @@ func (m *migrator) stepDown(ctx context.Context, tx pgx.Tx) (done bool, err erro
 			return false, err
 		}
 		if err := m.step(d, -1); err != nil {
-			return false, fmt.Errorf("remove version %d: %w", version, err)
+			return false, fmt.Errorf("remove version %d: %w", version, asConflict(m.schema, err))
 		}
-		m.logger.InfoContext(ctx, "pgqueue: migration removed", "schema", m.schema, "version", version)
+		m.removed = append(m.removed, version)
 	}
 	if version > 1 {
 		return false, nil
@@ -209,12 +223,19 @@ func (m *migrator) try(ctx context.Context, step func(context.Context, pgx.Tx) (
 	if err := m.prepare(ctx, tx); err != nil {
 		return false, err
 	}
+	m.applied, m.removed = nil, nil
 	done, err = step(ctx, tx)
 	if err != nil {
 		return false, err
 	}
 	if err := tx.Commit(ctx); err != nil {
 		return false, fmt.Errorf("commit: %w", err)
+	}
+	for _, version := range m.applied {
+		m.logger.InfoContext(ctx, "pgqueue: migration applied", "schema", m.schema, "version", version)
+	}
+	for _, version := range m.removed {
+		m.logger.InfoContext(ctx, "pgqueue: migration removed", "schema", m.schema, "version", version)
 	}
 	return done, nil
 }

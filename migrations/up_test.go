@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pgqueue/pgqueue/migrations"
@@ -186,30 +185,6 @@ func TestUp_RightsStayNarrow(t *testing.T) {
 	}
 }
 
-func TestUp_NewerSchemaIsRefusedAndUntouched(t *testing.T) {
-	pool := installed(t, "")
-	for _, c := range []struct {
-		version    int
-		compatible bool
-	}{{migrations.Latest + 1, true}, {migrations.Latest + 2, false}} {
-		run(t, pool, `UPDATE pgqueue.pgqueue_migrations SET version = $1`, c.version)
-		before := objects(t, pool, "pgqueue")
-		for name, call := range map[string]func() error{
-			"up":   func() error { return migrations.Up(testContext(t), pool, "", quiet()) },
-			"down": func() error { return migrations.Down(testContext(t), pool, "", quiet(), migrations.DiscardJobs()) },
-		} {
-			err := call()
-			var newer *migrations.NewerSchemaError
-			if !errors.As(err, &newer) || newer.Version != uint(c.version) || newer.Latest != migrations.Latest || newer.Compatible() != c.compatible {
-				t.Errorf("%s of version %d: %v", name, c.version, err)
-			}
-		}
-		if after := objects(t, pool, "pgqueue"); !slices.Equal(before, after) || status(t, pool, "").Version != uint(c.version) {
-			t.Errorf("version %d: a refused call changed something", c.version)
-		}
-	}
-}
-
 // checkSettings is put at the end of a step and fails it if a setting of the role reaches it.
 const checkSettings = `
 DO $$ BEGIN
@@ -276,21 +251,6 @@ func TestUp_NeedsNoRightOnTheDatabaseWhenTheSchemaExists(t *testing.T) {
 	pool := newPool(t, url, func(config *pgxpool.Config) { config.ConnConfig.User = role; config.MaxConns = 2 })
 	mustUp(t, pool, "mine")
 	mustDown(t, pool, "mine")
-
-	// Errors leak no connection, and the pool goes on.
-	for range 30 {
-		err := migrations.Up(testContext(t), pool, "forbidden", quiet())
-		var pgErr *pgconn.PgError
-		if !errors.As(err, &pgErr) || pgErr.Code != "42501" || !strings.Contains(err.Error(), "create the schema") {
-			t.Fatalf("up without the right: %v", err)
-		}
-	}
-	if n := pool.Stat().AcquiredConns(); n != 0 {
-		t.Errorf("%d connections were not given back", n)
-	}
-	if value[int](t, pool, `SELECT 1`) != 1 {
-		t.Error("the pool does not work any more")
-	}
 }
 
 func TestUp_TakesASingleConnectionToo(t *testing.T) {

@@ -1,9 +1,9 @@
--- What the catalog says about pgqueue's objects, as facts: kind, name, property, value.
+-- What the catalog says about the objects of a schema, as facts: kind, name, property, value. For Validate.
 -- $1 the schema  $2 its channel
 --
 -- Nothing in here names the schema, so the facts are the same in a schema of any name; and nothing is told that differs between servers
 -- without meaning anything: positions, numbers, owners, statistics.
--- Partitions of history are left out: they are their parent's business (see history-…), except for history_attention, which is always there.
+-- Partitions of history are left out: they come and go by the day, except for history_attention, which is always there.
 -- Tables of others in the same schema are told, too: the comparison leaves them out.
 WITH ns AS (SELECT n.oid, quote_ident(n.nspname) || '.' AS dot FROM pg_namespace n WHERE n.nspname = $1::text),
 rel AS (
@@ -78,6 +78,8 @@ FROM (
          CROSS JOIN LATERAL (VALUES
             ('table', i.table_name::text),
             ('unique', i.indisunique::text),
+            -- What an interrupted CREATE or REINDEX CONCURRENTLY leaves: everybody keeps it up to date, and no query may use it.
+            ('valid', (i.indisvalid AND i.indisready)::text),
             ('constraint', (SELECT k.conname::text FROM pg_constraint k WHERE k.conindid = i.indexrelid AND k.contype IN ('p', 'u', 'x') LIMIT 1)),
             ('definition', substring(pg_get_indexdef(i.indexrelid) FROM ' USING (.*)$'))) p (property, value)
     UNION ALL
