@@ -8,9 +8,9 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(CURDIR)/.bin/golangci-lint-$(GOLANGCI_VERSION)
 
 # The modules beside the core; each replaces it by path.
-MODULES := integration examples bench pgqueuetest/pgcontainer
+MODULES := integration examples examples/databasesql bench pgqueuetest/pgcontainer
 # Those whose tests need nothing but a Postgres; pgcontainer's need a container engine, see test-containers.
-TESTED := integration examples bench
+TESTED := integration examples examples/databasesql bench
 
 # -p 2: packages that start their own Postgres share the machine better two at a time.
 # -count=1: the version of the server is no part of the cache's key.
@@ -59,6 +59,13 @@ test-matrix: ## run the core and integration suites on Postgres 14 to 18 and com
 test-containers: ## run the integration suite against a Postgres in a container (SETUP=1 installs an engine if none answers)
 	@scripts/test-containers.sh
 
+test-poolers: ## run the core and integration suites through PgBouncer 1.18 and 1.24 and compare what passed (QUICK=1: a part)
+	@scripts/test-poolers.sh $(if $(QUICK),quick)
+
+test-citus: ## run the core path on the Citus cluster that PGQUEUE_CITUS_URL names (docs/scaling.md)
+	@test -n "$${PGQUEUE_CITUS_URL:-}" || { echo 'PGQUEUE_CITUS_URL is not set: it names a database on the coordinator of a Citus cluster'; exit 1; }
+	cd integration && go vet -tags citus ./citus && go test -race -count=1 -timeout 14m -tags citus -v ./citus
+
 fuzz: setup-tests ## fuzz the payload validation against Postgres (FUZZTIME=1m)
 	go test ./pgqueue -run '^$$' -fuzz FuzzPayload -fuzztime $${FUZZTIME:-1m}
 
@@ -99,4 +106,4 @@ $(GOLANGCI):
 	  > .bin/install.log 2>&1 || { cat .bin/install.log; exit 1; }
 	@mv .bin/golangci-lint $@
 
-.PHONY: help demo-outbox demo-embeddings demo demo-serve demo-clean test test-full test-oldest test-newest test-matrix test-containers fuzz lint bench ci db-up db-down setup setup-tests
+.PHONY: help demo-outbox demo-embeddings demo demo-serve demo-clean test test-full test-oldest test-newest test-matrix test-containers test-poolers test-citus fuzz lint bench ci db-up db-down setup setup-tests

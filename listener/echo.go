@@ -38,7 +38,7 @@ func (r *run) watch(ctx context.Context, s *session) {
 		case !heard:
 			r.update(func(status *Status) { status.Deaf = true })
 			tellEach(r.Listener, r.observers.deaf, func(o DeafObserver) { o.ListenerDeaf(r.config.EchoTimeout) })
-			s.drop(fmt.Errorf("%w within %s", ErrDeaf, r.config.EchoTimeout))
+			s.drop(fmt.Errorf("%w within %s; a pooler in transaction mode takes LISTEN and forwards nothing: connect past it", ErrDeaf, r.config.EchoTimeout))
 			return
 		}
 		// A little less than the interval, never more: it is a promise, and processes started together drift apart.

@@ -25,7 +25,7 @@ type LoopHealth = health.Loop
 // "reap:NAME" (stale leases), and once "listener", "probe" (what is due) and "heartbeat". Those of Ready turn false within three
 // of their intervals after they stopped making progress, because the database does not answer, refuses, or cannot be
 // reached. An idle loop makes progress, and a handler that blocks is no loop. Before Run, while Run waits for the database and
-// while it stops Ready is false, and one entry "worker" says so.
+// while it stops Ready is false, and one entry "worker" says so. Health.Name is the worker's id.
 //
 // Live turns false only where the process cannot help itself any more: the goroutine of a loop has ended, as by
 // runtime.Goexit in an observer, or has been at one step for more than a minute longer than any may take. It stays true
@@ -36,17 +36,17 @@ func (w *Worker) Health() Health {
 	w.mutex.Unlock()
 	switch {
 	case phase == idle:
-		return notReady("does not run")
+		return w.notReady("does not run")
 	case stopping:
-		return notReady("is stopping")
+		return w.notReady("is stopping")
 	case phase == starting:
 		if waits != "" {
-			return notReady("waits for the database: " + waits)
+			return w.notReady("waits for the database: " + waits)
 		}
-		return notReady("waits for the database")
+		return w.notReady("waits for the database")
 	}
 	now := time.Now()
-	h := Health{Ready: true, Live: true}
+	h := Health{Name: w.config.ID, Ready: true, Live: true}
 	add := func(loop LoopHealth) {
 		h.Loops = append(h.Loops, loop)
 		h.Ready = h.Ready && loop.OK
@@ -75,8 +75,8 @@ func (w *Worker) Health() Health {
 	return h
 }
 
-func notReady(detail string) Health {
-	return Health{Live: true, Loops: []LoopHealth{{Name: "worker", Detail: detail}}}
+func (w *Worker) notReady(detail string) Health {
+	return Health{Name: w.config.ID, Live: true, Loops: []LoopHealth{{Name: "worker", Detail: detail}}}
 }
 
 // stale says whether a loop has been without progress for too long: a little less than two intervals after the first look that

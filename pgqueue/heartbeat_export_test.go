@@ -10,3 +10,6 @@ func (w *Worker) ReportEvery(every time.Duration) { w.beats.pace = every }
 
 // StandbyWait makes the start of a worker wait less long for a standby.
 func (c *WorkerConfig) StandbyWait(wait time.Duration) { c.standbyWait = wait }
+
+// Describe is what the worker would report of itself now.
+func (w *Worker) Describe() (queues, kinds string, err error) { return w.beats.describe() }

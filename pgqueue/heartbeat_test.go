@@ -158,6 +158,39 @@ func TestAWorkerReportsItself(t *testing.T) {
 	}
 }
 
+// The first report races with the start of the runners, and says the same whoever wins: here none has begun.
+func TestTheFirstReportHasEveryKind(t *testing.T) {
+	t.Parallel()
+	db := pgqueuetest.New(t)
+	mux := pgqueue.NewMux()
+	pgqueue.Handle(mux, func(context.Context, *pgqueue.Job[task]) error { return nil }, pgqueue.KindAliases("old_task"), pgqueue.KindWorkers(5))
+	pgqueue.Handle(mux, func(context.Context, *pgqueue.Job[other]) error { return nil })
+	worker, err := quietClient(t, db.Pool).NewWorker(mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{"a": {Workers: 3}, "b": {Workers: 10}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queues, kinds, err := worker.Describe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"old_task":{"workers":5,"in_flight":{},"alias_of":"task"},"other":{"workers":9,"in_flight":{}},"task":{"workers":5,"in_flight":{}}}`; kinds != want {
+		t.Errorf("kinds\n\t%s\nwant\n\t%s", kinds, want)
+	}
+	if !strings.Contains(queues, `"a":{"workers":3,`) || !strings.Contains(queues, `"b":{"workers":10,`) {
+		t.Errorf("queues %s", queues)
+	}
+	// And so nobody says that it has no handler.
+	exec(t, db.Pool, `SELECT pgqueue.heartbeat('w', 'h', 1, '', NULL, '10 s', false, $1, $2)`, queues, kinds)
+	id := enqueue(t, quietClient(t, db.Pool), db.Pool, task{}, pgqueue.OnQueue("a")).ID
+	var why string
+	if err := db.Pool.QueryRow(testContext(t), `SELECT pgqueue.why_not_running($1)`, id).Scan(&why); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(why, "nothing is in its way") {
+		t.Error(why)
+	}
+}
+
 // A worker with the id of one that died takes its row over, with a start of its own.
 func TestARestartUnderTheSameID(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -84,10 +85,11 @@ func (i *Inspector) On(q Querier) *Inspector {
 	return &other
 }
 
-// As is the same inspector in the name of actor, for the audit log: a user's name, say. It decides nothing.
+// As is the same inspector in the name of actor, for the audit log: a user's name, say. It decides nothing. What Postgres cannot
+// store as text, NUL and invalid UTF-8, becomes U+FFFD.
 func (i *Inspector) As(actor string) *Inspector {
 	other := *i
-	other.actor = actor
+	other.actor = strings.ReplaceAll(strings.ToValidUTF8(actor, "\uFFFD"), "\x00", "\uFFFD")
 	return &other
 }
 

@@ -57,6 +57,35 @@ func place(t testing.TB, db *pgqueuetest.DB, state pgqueue.JobState) (id int64) 
 	return id
 }
 
+// Whatever name somebody gives, an audit log can store it.
+func TestTheActorIsText(t *testing.T) {
+	t.Parallel()
+	db := pgqueuetest.New(t)
+	if err := auditLog(t, db).As("a\x00b\xff").Retry(testContext(t), place(t, db, pgqueue.JobDead)); err != nil {
+		t.Fatal(err)
+	}
+	if got := one[string](t, db.Pool, `SELECT actor FROM public.audit`); got != "a\uFFFDb\uFFFD" {
+		t.Errorf("actor %q", got)
+	}
+}
+
+// What failed is said once.
+func TestErrorsOfListsNameThemOnce(t *testing.T) {
+	t.Parallel()
+	db := pgqueuetest.New(t)
+	inspector := auditLog(t, db)
+	exec(t, db.Pool, `DROP SCHEMA pgqueue CASCADE`)
+	_, err := inspector.List(testContext(t), none, pgqueue.ListOptions{})
+	_, few := inspector.List(testContext(t), pgqueue.Filter{States: []pgqueue.JobState{pgqueue.JobRunning}}, pgqueue.ListOptions{})
+	_, counts := inspector.Counts(testContext(t), none)
+	_, groups := inspector.Attention(testContext(t), none)
+	for what, err := range map[string]error{"list jobs: ": err, "list jobs:  ": few, "count jobs: ": counts, "group failed jobs: ": groups} {
+		if what = strings.TrimSpace(what); err == nil || strings.Count(err.Error(), what) != 1 {
+			t.Errorf("%q: %v", what, err)
+		}
+	}
+}
+
 // Each action on each state does what the table says, or refuses and changes nothing, and the log holds what was done.
 func TestC140_EachActionOnEachState(t *testing.T) {
 	t.Parallel()

@@ -2,9 +2,7 @@ package pgqueue
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,12 +86,11 @@ func (i *Inspector) newBulkRun(ctx context.Context, action bulkAction, filter Fi
 
 // begin takes the place from the cursor, or begins at the first job.
 func (r *bulkRun) begin(ctx context.Context) error {
-	text, err := json.Marshal(r.filter)
+	digest, err := r.filter.digest()
 	if err != nil {
-		return invalid("filter", "cannot be written: "+err.Error())
+		return err
 	}
-	digest := sha256.Sum256(text)
-	r.place = bulkPlace{Version: 1, Action: r.action.name, Filter: hex.EncodeToString(digest[:8])}
+	r.place = bulkPlace{Version: 1, Action: r.action.name, Filter: digest}
 	if r.options.Cursor == "" {
 		r.place.Until, err = r.inspector.store.Highest(ctx, r.inspector.q)
 		return err

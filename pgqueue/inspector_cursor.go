@@ -1,7 +1,10 @@
 package pgqueue
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,9 +14,10 @@ import (
 
 // cursor is a place in a list, and which way to go from it.
 type cursor struct {
-	order ListOrder
-	back  bool
-	place jobstore.Place
+	order  ListOrder
+	filter string // a digest: with another filter a page would begin anywhere
+	back   bool
+	place  jobstore.Place
 }
 
 const cursorVersion = "1"
@@ -25,30 +29,33 @@ func (c cursor) String() string {
 		way = "p"
 	}
 	text := strings.Join([]string{
-		cursorVersion, string(c.order), way,
+		cursorVersion, string(c.order), c.filter, way,
 		strconv.FormatInt(c.place.ID, 36), strconv.FormatInt(c.place.At, 36), strconv.Itoa(int(c.place.Priority)),
 	}, ",")
 	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
-// parseCursor reads a cursor of a list in that order.
-func parseCursor(text string, order ListOrder) (cursor, error) {
+// parseCursor reads a cursor of a list in that order, with a filter of that digest.
+func parseCursor(text string, order ListOrder, filter string) (cursor, error) {
 	const field = "options.cursor"
-	c := cursor{order: order}
+	c := cursor{order: order, filter: filter}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	parts := strings.Split(string(raw), ",")
-	if err != nil || len(parts) != 6 || parts[0] != cursorVersion || parts[2] != "n" && parts[2] != "p" {
+	if err != nil || len(parts) != 7 || parts[0] != cursorVersion || parts[3] != "n" && parts[3] != "p" {
 		return c, invalid(field, "is not one that a list returned")
 	}
 	if parts[1] != string(order) {
 		return c, invalid(field, fmt.Sprintf("belongs to the order %q, not to %q", parts[1], string(order)))
 	}
+	if parts[2] != filter {
+		return c, invalid(field, "belongs to another filter")
+	}
 	var priority int64
 	var problem [3]error
-	c.back = parts[2] == "p"
-	c.place.ID, problem[0] = strconv.ParseInt(parts[3], 36, 64)
-	c.place.At, problem[1] = strconv.ParseInt(parts[4], 36, 64)
-	priority, problem[2] = strconv.ParseInt(parts[5], 10, 16)
+	c.back = parts[3] == "p"
+	c.place.ID, problem[0] = strconv.ParseInt(parts[4], 36, 64)
+	c.place.At, problem[1] = strconv.ParseInt(parts[5], 36, 64)
+	priority, problem[2] = strconv.ParseInt(parts[6], 10, 16)
 	c.place.Priority = int16(priority)
 	for _, err := range problem {
 		if err != nil {
@@ -66,4 +73,14 @@ func around(place jobstore.Place, ascending bool) jobstore.Place {
 		place.ID++
 	}
 	return place
+}
+
+// digest tells one filter from another, in a cursor.
+func (f *Filter) digest() (string, error) {
+	text, err := json.Marshal(f)
+	if err != nil {
+		return "", invalid("filter", "cannot be written: "+err.Error())
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8]), nil
 }

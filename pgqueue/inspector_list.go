@@ -45,7 +45,7 @@ type ListOptions struct {
 	Order ListOrder
 	// Limit is how many jobs a page has: 50 by default, at most 1,000.
 	Limit int
-	// Cursor is Next or Prev of another page of the same filter and order; empty is the first page.
+	// Cursor is Next or Prev of another page of the same filter and order, and refused with others; empty is the first page.
 	Cursor string
 	// Scan is how many rows are looked at for one page: 10,000 by default, at least one more than Limit, at most 100,000.
 	Scan int
@@ -151,13 +151,17 @@ func (i *Inspector) list(ctx context.Context, filter *Filter, options ListOption
 	if err := options.check(filter); err != nil {
 		return nil, err
 	}
-	from := cursor{order: options.Order}
+	digest, err := filter.digest()
+	if err != nil {
+		return nil, err
+	}
+	from := cursor{order: options.Order, filter: digest}
 	ask := &jobstore.ListQuery{
 		Filter: *stored, By: options.Order.by(), Ascending: options.Order.ascending(),
 		Limit: options.Limit, Scan: max(options.Scan, options.Limit+1), Preview: options.Preview,
 	}
 	if options.Cursor != "" {
-		if from, err = parseCursor(options.Cursor, options.Order); err != nil {
+		if from, err = parseCursor(options.Cursor, options.Order, digest); err != nil {
 			return nil, err
 		}
 		ask.After = &from.place
@@ -201,10 +205,10 @@ func newPage(found *jobstore.Page, ask *jobstore.ListQuery, from cursor, options
 	}
 	ahead, behind := "", ""
 	if more != nil {
-		ahead = cursor{order: from.order, back: from.back, place: *more}.String()
+		ahead = cursor{order: from.order, filter: from.filter, back: from.back, place: *more}.String()
 	}
 	if options.Cursor != "" && first != nil {
-		behind = cursor{order: from.order, back: !from.back, place: *first}.String()
+		behind = cursor{order: from.order, filter: from.filter, back: !from.back, place: *first}.String()
 	}
 	page.Next, page.Prev = ahead, behind
 	if from.back {

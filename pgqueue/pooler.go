@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ const (
 		"set default_query_exec_mode=exec in the connection string, or have the pooler keep them (PgBouncer from 1.21 on: max_prepared_statements)"
 	noStartupParameter = "the pooler refuses a setting that connections are started with: take it out of the connection string and use " +
 		"ALTER ROLE … SET, or name it in the pooler's ignore_startup_parameters"
+	noTransactions = "the pooler allows no transactions, as PgBouncer does with pool_mode=statement: use transaction or session"
 )
 
 // poolerError says so where an error of Postgres, or of a pooler in its place, means that the connection goes through a pooler and
@@ -32,10 +34,13 @@ func poolerError(err error) error {
 	}
 	switch {
 	case fromServer.Code == "26000", // the statement was prepared in a session that now serves somebody else
-		fromServer.Code == "42P05": // somebody else has prepared one of that name here
+		fromServer.Code == "42P05", // somebody else has prepared one of that name here
+		fromServer.Code == "08P01" && strings.HasPrefix(fromServer.Message, "bind message supplies"): // the unnamed one is somebody else's
 		return fmt.Errorf("%w: %s: %w", ErrPooler, noPreparedStatements, err)
 	case fromServer.Code == "08P01" && strings.Contains(fromServer.Message, "startup parameter"):
 		return fmt.Errorf("%w: %s: %w", ErrPooler, noStartupParameter, err)
+	case fromServer.Code == "08P01" && strings.Contains(fromServer.Message, "statement pooling mode"):
+		return fmt.Errorf("%w: %s: %w", ErrPooler, noTransactions, err)
 	}
 	return err
 }
@@ -66,7 +71,7 @@ func checkPooler(ctx context.Context, pool *pgxpool.Pool) error {
 	// Connections beside the pool's, which may have but one.
 	ctx, cancel := context.WithTimeout(ctx, poolerPatience)
 	defer cancel()
-	pair := sessionPair{}
+	pair := &sessionPair{}
 	defer pair.close(ctx)
 	for _, conn := range []**pgx.Conn{&pair.ours, &pair.other} {
 		if *conn, err = connectLike(ctx, pool); err != nil {
@@ -79,9 +84,17 @@ func checkPooler(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-func backendPID(ctx context.Context, conn *pgx.Conn) (pid uint32, err error) {
-	err = conn.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&pid)
-	return pid, err
+// backendPID asks for the process that serves conn. It goes below pgx, which refuses simple queries under some settings.
+func backendPID(ctx context.Context, conn *pgx.Conn) (uint32, error) {
+	results, err := conn.PgConn().Exec(ctx, "SELECT pg_backend_pid()").ReadAll()
+	if err != nil {
+		return 0, err
+	}
+	if len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) != 1 {
+		return 0, errors.New("pg_backend_pid() gave no row")
+	}
+	pid, err := strconv.ParseUint(string(results[0].Rows[0][0]), 10, 32)
+	return uint32(pid), err
 }
 
 // sessionPair are two clients of a pooler. What one prepares in a session, it misses when the other has taken that session.
@@ -89,7 +102,7 @@ type sessionPair struct {
 	ours, other *pgx.Conn
 }
 
-func (p sessionPair) close(ctx context.Context) {
+func (p *sessionPair) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), poolerPatience)
 	defer cancel()
 	for _, conn := range []*pgx.Conn{p.ours, p.other} {
@@ -102,35 +115,31 @@ func (p sessionPair) close(ctx context.Context) {
 }
 
 // moved prepares a statement in one session and has it executed in another, if the pooler changes sessions between transactions.
-func (p sessionPair) moved(ctx context.Context, mode pgx.QueryExecMode) error {
+func (p *sessionPair) moved(ctx context.Context, mode pgx.QueryExecMode) error {
 	const statement = "pgqueue_pooler_check"
-	if err := simply(ctx, p.other, "BEGIN"); err != nil {
+	if _, err := beginOn(ctx, p.other); err != nil {
 		return err
 	}
-	if err := simply(ctx, p.ours, "BEGIN"); err != nil {
-		return err
-	}
-	prepared, err := backendPID(ctx, p.ours)
+	prepared, err := beginOn(ctx, p.ours)
 	if err != nil {
 		return err
 	}
 	if _, err := p.ours.Prepare(ctx, statement, "SELECT 1"); err != nil {
 		return poolerError(err)
 	}
-	// Poolers give out either the session that was freed last or the one that was freed first. In one of the two orders the other
-	// client gets ours.
-	for _, order := range [][2]*pgx.Conn{{p.other, p.ours}, {p.ours, p.other}} {
-		for _, conn := range order {
-			if err := simply(ctx, conn, "COMMIT"); err != nil {
-				return err
-			}
+	if err := simply(ctx, p.other, "COMMIT"); err != nil {
+		return err
+	}
+	for range 4 { // somebody else may be quicker
+		// Where the session that was freed last is given out next, the other client gets it now. Where they are given out in turn,
+		// it gets it after a few.
+		if err := simply(ctx, p.ours, "COMMIT"); err != nil {
+			return err
 		}
-		for _, conn := range []*pgx.Conn{p.other, p.ours} {
-			if err := simply(ctx, conn, "BEGIN"); err != nil {
-				return err
-			}
+		if err := p.take(ctx, prepared); err != nil {
+			return err
 		}
-		now, err := backendPID(ctx, p.ours)
+		now, err := beginOn(ctx, p.ours)
 		if err != nil {
 			return err
 		}
@@ -146,7 +155,29 @@ func (p sessionPair) moved(ctx context.Context, mode pgx.QueryExecMode) error {
 	return nil
 }
 
+// take has the other client begin a transaction in this session, if that is given to it within a few tries, or else end in none.
+func (p *sessionPair) take(ctx context.Context, session uint32) error {
+	for range 3 {
+		got, err := beginOn(ctx, p.other)
+		if err != nil || got == session {
+			return err
+		}
+		if err := simply(ctx, p.other, "COMMIT"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beginOn begins a transaction and says in which session.
+func beginOn(ctx context.Context, conn *pgx.Conn) (uint32, error) {
+	if err := simply(ctx, conn, "BEGIN"); err != nil {
+		return 0, err
+	}
+	return backendPID(ctx, conn)
+}
+
 func simply(ctx context.Context, conn *pgx.Conn, sql string) error {
-	_, err := conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
+	_, err := conn.PgConn().Exec(ctx, sql).ReadAll()
 	return err
 }

@@ -33,8 +33,8 @@ const (
 	// probeSlack is the part of its poll interval by which a queue may be asked early, so that one statement serves all
 	// queues with about the same interval.
 	probeSlack = 4
-	// probeLogEvery is how often failures in a row are logged.
-	probeLogEvery = 10 * time.Second
+	// probeLogEvery is how often failures in a row are logged as a warning; those between are for debugging.
+	probeLogEvery = time.Minute
 )
 
 // run probes until ctx ends.
@@ -66,9 +66,12 @@ func (p *prober) run(ctx context.Context) {
 			logged = time.Time{}
 			p.logger.Info("pgqueue: the database answers again")
 		case err == nil:
-		case time.Since(logged) >= probeLogEvery:
-			logged = time.Now()
-			p.logger.Warn("pgqueue: looking for due jobs failed; workers look by themselves meanwhile", "error", err)
+		default:
+			level := slog.LevelDebug
+			if logged.IsZero() || time.Since(logged) >= probeLogEvery {
+				level, logged = slog.LevelWarn, time.Now()
+			}
+			p.logger.Log(ctx, level, "pgqueue: looking for due jobs failed; workers look by themselves meanwhile", "error", err)
 		}
 		now := time.Now()
 		for _, q := range asked {

@@ -26,7 +26,7 @@ func (c *Client) schemaError(err error) error {
 // of the connections to a server that is no primary any more.
 func (c *Client) enqueueError(q Querier, err error) error {
 	var fromServer *pgconn.PgError
-	if !errors.As(err, &fromServer) {
+	if err = poolerError(err); errors.Is(err, ErrPooler) || !errors.As(err, &fromServer) {
 		return err
 	}
 	switch fromServer.Code {

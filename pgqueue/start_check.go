@@ -33,9 +33,12 @@ func workerRights() []jobstore.Right {
 // checkStart tells whether a worker can work with this database: first what the session may do, which needs no right and no
 // table, then whether the tables are those that this version knows. What waiting does not mend is a [*StartError].
 func (c *Client) checkStart(ctx context.Context, pool *pgxpool.Pool) error {
+	if err := checkPooler(ctx, pool); err != nil {
+		return err
+	}
 	session, err := c.store.StartCheck(ctx, pool, workerRights())
 	if err != nil {
-		return fmt.Errorf("schema %q: %w", c.schema, err)
+		return fmt.Errorf("schema %q: %w", c.schema, poolerError(err))
 	}
 	if err := c.judge(session, pool); err != nil {
 		return err
@@ -97,7 +100,7 @@ func (c *Client) checkSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	state, err := migrations.Status(ctx, pool, c.schema)
 	switch {
 	case err != nil:
-		return fmt.Errorf("look at schema %q: %w", c.schema, err)
+		return fmt.Errorf("look at schema %q: %w", c.schema, poolerError(err))
 	case state.Version < migrations.Latest:
 		return c.cannotStart(StartSchemaOlder, "", nil, "schema %q is at version %d and this program needs %d; run migrations.Up",
 			c.schema, state.Version, migrations.Latest)

@@ -57,7 +57,7 @@ func (w *Worker) mayPass(err error, waited time.Duration) bool {
 			patience = w.config.standbyWait
 		}
 		return waited < patience
-	case errors.As(err, &refused), errors.Is(err, ErrInvalid):
+	case errors.As(err, &refused), errors.Is(err, ErrInvalid), errors.Is(err, ErrPooler):
 		return false
 	case errors.As(err, &fromServer):
 		return startingUp(fromServer)

@@ -11,6 +11,12 @@
 // The client itself, and its workers, keep a pgx pool: claims and completions are pgqueue's own and gain nothing from
 // another driver. A service that only enqueues may give the pool MaxConns 1; it is used for trailing hints alone.
 //
-// What takes a pgqueue.Querier takes the result of [On], except that reading a job back (Client.Get) and the COPY of
-// EnqueueCopy need pgx. Statements, checks and answers are those of pgqueue: this room only translates arguments and rows.
+// What takes a pgqueue.Querier takes the result of [On]: Enqueue, EnqueueMany, Get, Retry, Cancel, SetMaxAttempts, PauseQueue,
+// ResumeQueue, SetHistory. EnqueueCopy needs pgx, because database/sql has no COPY (it does not compile with a [Querier]), and so does an
+// Inspector. Statements, checks and answers are those of pgqueue: this room only translates arguments and rows.
+//
+// The errors are the driver's, wrapped: errors.As finds a *pgconn.PgError with pgx's own driver and a *pq.Error with lib/pq, and both
+// have a method SQLState.
+//
+// examples/databasesql shows it with sqlc, GORM and bun.
 package sqltx

@@ -37,7 +37,7 @@ func (q *Querier) Query(ctx context.Context, query string, args ...any) (pgx.Row
 	if err != nil {
 		return nil, err
 	}
-	answer, err := q.on.QueryContext(ctx, query, translated...)
+	answer, err := q.on.QueryContext(ctx, query, translated...) //nolint:rowserrcheck // the reader of rows asks Err
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +50,8 @@ func (q *Querier) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResu
 	return &results{ctx: ctx, on: q, left: batch.QueuedQueries}
 }
 
-// Transaction is the identity of what the statements run on. The client's limit on hints asks for it: within one
-// transaction, equal hints cost nothing.
+// Transaction is the identity of what the statements run on, nil where that is no *sql.Tx. The client's limit on hints asks for it:
+// within one transaction equal hints cost nothing, so none is held back.
 func (q *Querier) Transaction() any {
 	if tx, ok := q.on.(*sql.Tx); ok {
 		return tx
@@ -112,6 +112,12 @@ func (r *results) Tx() pgx.Tx { return nil }
 // Close sends what has not been asked for, unless something failed before: a failed statement ends a transaction.
 func (r *results) Close() error {
 	for r.err == nil && len(r.left) > 0 {
+		if read := r.left[0].Fn; read != nil { // it asks for its answer
+			if r.err = read(r); r.err != nil {
+				return fmt.Errorf("sqltx: %w", r.err)
+			}
+			continue
+		}
 		if _, err := r.Exec(); err != nil {
 			return fmt.Errorf("sqltx: %w", err)
 		}

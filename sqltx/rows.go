@@ -9,6 +9,27 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+// target is what database/sql can scan into where pgqueue hands pgx something: arrays, and times that may be infinite.
+func target(into any) any {
+	switch into := into.(type) {
+	case *pgtype.Timestamptz:
+		return textTo{into}
+	case *[]string:
+		return textTo{pgtype.NewMap().SQLScanner(into)}
+	}
+	return into
+}
+
+// textTo gives a scanner text as a string; lib/pq gives bytes.
+type textTo struct{ sql.Scanner }
+
+func (t textTo) Scan(value any) error {
+	if text, ok := value.([]byte); ok {
+		value = string(text)
+	}
+	return t.Scanner.Scan(value)
+}
+
 // rows shows *sql.Rows as pgx.Rows. What database/sql does not tell (command tags, raw values, the connection) is empty.
 type rows struct {
 	rows *sql.Rows
@@ -40,7 +61,11 @@ func (r *rows) Next() bool {
 }
 
 func (r *rows) Scan(into ...any) error {
-	if err := r.rows.Scan(into...); err != nil {
+	targets := make([]any, len(into))
+	for i := range into {
+		targets[i] = target(into[i])
+	}
+	if err := r.rows.Scan(targets...); err != nil {
 		r.err = err
 		return err
 	}

@@ -26,7 +26,7 @@
 -- * Empty metadata and tags, which most jobs have, come as NULL: turning them into text and reading that back costs more than
 --   the scan.
 -- * errors stay behind. They are not needed to run a job and can be the largest part of the row.
--- * EXISTS (SELECT 1 …): Citus fails on a subquery without columns.
+-- * EXISTS (SELECT 1 …) in the envelope: Citus cannot fetch a subquery without columns.
 WITH claimed AS (
     UPDATE {schema}.jobs AS j
     SET state = 'running', attempt = j.attempt + 1, claimed_generation = j.generation, claimed_by = $4,
@@ -40,7 +40,7 @@ WITH claimed AS (
                   AND (r.run_at, r.id) >= (p.since, p.since_id) AND ($5::text[] IS NULL OR r.kind = ANY ($5::text[]))
                 ORDER BY r.run_at, r.id LIMIT $2 FOR UPDATE SKIP LOCKED) c
         ORDER BY p.ord LIMIT $2))
-      AND NOT EXISTS (SELECT 1 FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL)
+      AND NOT EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL)
     RETURNING j.id, j.attempt, j.kind, j.priority, j.run_at, j.failures, j.max_attempts, j.generation, j.key, j.revision,
               j.created_at, j.payload::text AS payload, nullif(j.metadata, '{}')::text AS metadata, nullif(j.tags, '{}') AS tags,
               (SELECT clock_timestamp()) AS found_at

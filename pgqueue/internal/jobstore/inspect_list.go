@@ -2,7 +2,6 @@ package jobstore
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -104,7 +103,7 @@ func (s *Store) List(ctx context.Context, q Querier, ask *ListQuery) (*Page, err
 		row.addTo(page)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
+		return nil, err
 	}
 	return page, nil
 }
@@ -124,7 +123,7 @@ func (s *Store) ListFew(ctx context.Context, q Querier, ask *ListQuery) (*Page, 
 	var row listedRow
 	err := s.byIndex(ctx, q, s.inspect.few[direction], args, append([]any{&usable}, row.into()...), func() { row.addTo(page) })
 	if err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
+		return nil, err
 	}
 	if !usable {
 		return nil, nil

@@ -1,0 +1,330 @@
+-- pgqueue on Citus: distributes the tables by queue. See docs/scaling.md. No numbered migration: apply it by hand, on the coordinator, after
+-- migrations.Up, and again after each later one (it changes only what is not yet as it should be).
+--
+-- It is one transaction, sent as one message. Tables that hold rows are copied to their shards under a lock; afterwards
+--    SELECT truncate_local_data_after_distributing_table('...') frees the coordinator's old copy.
+-- Clients are made with pgqueue.WithCitus().
+SET LOCAL search_path = pg_catalog, pg_temp;
+SET LOCAL client_min_messages = warning;
+SET LOCAL check_function_bodies = on;
+-- One connection to each node: Citus refuses functions behind tables that were made over several in the same transaction.
+SET LOCAL citus.multi_shard_modify_mode = 'sequential';
+
+DO {tag}
+BEGIN
+    IF to_regclass('pg_catalog.pg_dist_partition') IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = 'pgqueue: this database has no extension citus',
+            HINT = 'CREATE EXTENSION citus, on the coordinator and on every worker, needs shared_preload_libraries = ''citus''.';
+    END IF;
+    IF to_regclass(format('%I.stats_cache', {schema_literal})) IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = format('pgqueue: the tables of schema %I are not there, or old', {schema_literal}),
+            HINT = 'Apply the migrations first.';
+    END IF;
+END {tag};
+
+-- ---------------------------------------------------------------------------------------------------------------------- tables ----
+
+-- * A unique index of a distributed table must hold the distribution column: one node cannot know what another has. jobs_key does. The
+--   primary keys get the queue in front; a number stays unique because one sequence, the coordinator's, gives it.
+-- * history is distributed like jobs, so that a job and its history are on one node and a completion is a transaction of that node.
+-- * queues is a copy on every node: each claim reads it, and people write it now and then.
+-- * workers and stats_cache stay on the coordinator. Nothing that a worker's hot statements do needs them.
+-- * How many shards: citus.shard_count, 32 unless set otherwise. A queue is in one of them.
+DO {tag}
+DECLARE
+    jobs    regclass := format('%I.jobs', {schema_literal})::regclass;
+    history regclass := format('%I.history', {schema_literal})::regclass;
+    queues  regclass := format('%I.queues', {schema_literal})::regclass;
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_dist_partition p WHERE p.logicalrelid = jobs) THEN
+        ALTER TABLE {schema}.jobs DROP CONSTRAINT jobs_pkey;
+        ALTER TABLE {schema}.jobs ADD CONSTRAINT jobs_pkey PRIMARY KEY (queue, id);
+        CREATE INDEX jobs_id ON {schema}.jobs (id);
+        COMMENT ON INDEX {schema}.jobs_pkey IS 'pgqueue: one job by its queue and number.';
+        COMMENT ON INDEX {schema}.jobs_id IS 'pgqueue: one job by its number, on each shard.';
+        PERFORM create_distributed_table(jobs, 'queue', colocate_with => 'none');
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_dist_partition p WHERE p.logicalrelid = history) THEN
+        ALTER TABLE {schema}.history DROP CONSTRAINT history_pkey;
+        ALTER TABLE {schema}.history ADD CONSTRAINT history_pkey PRIMARY KEY (queue, id, day);
+        CREATE INDEX history_id ON {schema}.history (id);
+        COMMENT ON INDEX {schema}.history_pkey IS 'pgqueue: one finished job by its queue, number and day.';
+        COMMENT ON INDEX {schema}.history_id IS 'pgqueue: one finished job by its number, on each shard.';
+        PERFORM create_distributed_table(history, 'queue', colocate_with => jobs::text);
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_dist_partition p WHERE p.logicalrelid = queues) THEN
+        PERFORM create_reference_table(queues);
+    END IF;
+END {tag};
+
+-- ------------------------------------------------------------------------------------------------------------------- functions ----
+
+-- The functions that people use name a job by its number alone. Citus locks rows only where the queue is named, so each looks the queue
+-- up first, in all shards, and then works in one. What they do and answer is the same as without Citus. All run on the coordinator.
+
+CREATE OR REPLACE FUNCTION {schema}.pause(queue text, reason text DEFAULT NULL) RETURNS timestamptz
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS {tag}
+#variable_conflict use_column
+DECLARE
+    since timestamptz;
+BEGIN
+    IF pause.queue IS NULL OR octet_length(pause.queue) NOT BETWEEN 1 AND 128 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', COLUMN = 'queue',
+            MESSAGE = 'pause: queue must have 1 to 128 bytes';
+    END IF;
+    IF octet_length(pause.reason) > 1024 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', COLUMN = 'reason',
+            MESSAGE = format('pause: reason is too long: %s bytes where 1024 are allowed', octet_length(pause.reason));
+    END IF;
+
+    -- DO UPDATE must be the same on every copy, so the time comes with the row.
+    INSERT INTO {schema}.queues AS q (name, paused_at, paused_reason, updated_at)
+    VALUES (pause.queue, statement_timestamp(), nullif(pause.reason, ''), statement_timestamp())
+    ON CONFLICT (name) DO UPDATE SET
+        paused_at = coalesce(q.paused_at, excluded.paused_at), paused_reason = excluded.paused_reason, updated_at = excluded.updated_at
+    RETURNING q.paused_at INTO since;
+    PERFORM pg_notify({channel_literal}, pause.queue);
+    RETURN since;
+END {tag};
+
+CREATE OR REPLACE FUNCTION {schema}.retry(id bigint, OUT outcome text, OUT other_id bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS {tag}
+#variable_conflict use_column
+DECLARE
+    place text;
+    old   {schema}.history%ROWTYPE;
+BEGIN
+    SELECT h.queue INTO place FROM {schema}.history h WHERE h.id = retry.id AND h.day = 'infinity';
+    SELECT * INTO old FROM {schema}.history h WHERE h.queue = place AND h.id = retry.id AND h.day = 'infinity' FOR UPDATE;
+    IF NOT FOUND THEN
+        outcome := CASE WHEN EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.id = retry.id) THEN 'live' ELSE 'not_found' END;
+        RETURN;
+    END IF;
+
+    FOR round IN 1 .. 100 LOOP
+        INSERT INTO {schema}.jobs (id, run_at, created_at, attempt, generation, claimed_generation, error_count, priority, failures,
+            max_attempts, queue, kind, key, revision, payload, metadata, tags, errors)
+        VALUES (old.id, statement_timestamp(), old.created_at, old.attempt, old.generation, old.generation, old.error_count, old.priority, 0,
+            old.max_attempts, old.queue, old.kind, old.key, old.revision, old.payload, old.metadata, old.tags, old.errors)
+        ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            DELETE FROM {schema}.history h WHERE h.queue = place AND h.id = old.id AND h.day = 'infinity';
+            PERFORM pg_notify({channel_literal}, place);
+            outcome := 'retried';
+            RETURN;
+        END IF;
+
+        SELECT j.id INTO other_id FROM {schema}.jobs j WHERE j.queue = place AND j.kind = old.kind AND j.key = old.key;
+        IF FOUND THEN
+            outcome := 'key_taken';
+            RETURN;
+        END IF;
+        IF EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.queue = place AND j.id = old.id) THEN
+            outcome := 'live';
+            RETURN;
+        END IF;
+    END LOOP;
+    RAISE EXCEPTION USING ERRCODE = 'serialization_failure',
+        MESSAGE = format('retry: the key of job %s is taken and given back all the time', old.id);
+END {tag};
+
+CREATE OR REPLACE FUNCTION {schema}.cancel(id bigint) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS {tag}
+#variable_conflict use_column
+DECLARE
+    place text;
+    job   {schema}.jobs%ROWTYPE;
+BEGIN
+    SELECT j.queue INTO place FROM {schema}.jobs j WHERE j.id = cancel.id;
+    SELECT * INTO job FROM {schema}.jobs j WHERE j.queue = place AND j.id = cancel.id FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN 'not_found';
+    END IF;
+    IF job.state = 'running' THEN
+        -- The row is locked, so what was read is what stands there.
+        IF job.cancel_requested_at IS NULL THEN
+            UPDATE {schema}.jobs j SET cancel_requested_at = statement_timestamp() WHERE j.queue = place AND j.id = job.id;
+        END IF;
+        RETURN 'requested';
+    END IF;
+
+    PERFORM {schema}.ensure_history(0);
+    DELETE FROM {schema}.jobs j WHERE j.queue = place AND j.id = job.id;
+    INSERT INTO {schema}.history (id, run_at, created_at, claimed_at, finished_at, day, attempt, generation, error_count, priority, failures,
+        max_attempts, queue, kind, state, claimed_by, key, revision, payload, metadata, tags, errors)
+    VALUES (job.id, job.run_at, job.created_at, job.claimed_at, statement_timestamp(), (statement_timestamp() AT TIME ZONE 'UTC')::date,
+        job.attempt, job.generation, job.error_count, job.priority, job.failures,
+        job.max_attempts, job.queue, job.kind, 'cancelled', job.claimed_by, job.key, job.revision, job.payload, job.metadata, job.tags, job.errors);
+    RETURN 'cancelled';
+END {tag};
+
+CREATE OR REPLACE FUNCTION {schema}.set_max_attempts(id bigint, max_attempts int) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS {tag}
+#variable_conflict use_column
+DECLARE
+    place   text;
+    job     {schema}.jobs%ROWTYPE;
+    outcome text;
+BEGIN
+    IF set_max_attempts.max_attempts IS NULL OR set_max_attempts.max_attempts NOT BETWEEN 1 AND 32767 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', COLUMN = 'max_attempts',
+            MESSAGE = format('set_max_attempts: max_attempts must be from 1 to 32767, is %s', coalesce(set_max_attempts.max_attempts::text, 'NULL'));
+    END IF;
+
+    SELECT j.queue INTO place FROM {schema}.jobs j WHERE j.id = set_max_attempts.id;
+    UPDATE {schema}.jobs j SET max_attempts = set_max_attempts.max_attempts::smallint
+    WHERE j.queue = place AND j.id = set_max_attempts.id RETURNING * INTO job;
+    IF NOT FOUND THEN
+        SELECT h.queue INTO place FROM {schema}.history h WHERE h.id = set_max_attempts.id AND h.day = 'infinity';
+        UPDATE {schema}.history h SET max_attempts = set_max_attempts.max_attempts::smallint
+        WHERE h.queue = place AND h.id = set_max_attempts.id AND h.day = 'infinity' RETURNING h.state INTO outcome;
+        RETURN coalesce(outcome, 'not_found');
+    END IF;
+    IF job.state = 'running' OR job.failures < job.max_attempts THEN
+        RETURN job.state;
+    END IF;
+
+    DELETE FROM {schema}.jobs j WHERE j.queue = place AND j.id = job.id;
+    INSERT INTO {schema}.history (id, run_at, created_at, claimed_at, finished_at, day, attempt, generation, error_count, priority, failures,
+        max_attempts, queue, kind, state, claimed_by, key, revision, payload, metadata, tags, errors)
+    VALUES (job.id, job.run_at, job.created_at, job.claimed_at, statement_timestamp(), 'infinity',
+        job.attempt, job.generation, job.error_count, job.priority, job.failures,
+        job.max_attempts, job.queue, job.kind, 'dead', job.claimed_by, job.key, job.revision, job.payload, job.metadata, job.tags, job.errors);
+    RETURN 'dead';
+END {tag};
+
+-- Queue by queue, the whole batch for whichever still has old ones. No halving: nothing outside can point at a distributed partition.
+CREATE OR REPLACE FUNCTION {schema}.expire_attention(keep interval, batch int DEFAULT 1000) RETURNS int
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS {tag}
+#variable_conflict use_column
+DECLARE
+    before timestamptz := now() - keep;
+    place  text;
+    gone   int := 0;
+    n      int;
+BEGIN
+    IF keep IS NULL OR keep < interval '0' THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', COLUMN = 'keep',
+            MESSAGE = format('expire_attention: keep must not be negative, but is %s', coalesce(keep::text, 'NULL'));
+    END IF;
+    IF batch IS NULL OR batch NOT BETWEEN 1 AND 100000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', COLUMN = 'batch',
+            MESSAGE = format('expire_attention: batch must be between 1 and 100000, not %s', coalesce(batch::text, 'NULL'));
+    END IF;
+
+    FOR place IN SELECT DISTINCT a.queue FROM {schema}.history_attention a WHERE a.finished_at < before LOOP
+        EXIT WHEN gone >= batch;
+        DELETE FROM {schema}.history_attention x
+        WHERE x.queue = place AND x.day = 'infinity' AND x.id = ANY (ARRAY (
+            SELECT a.id
+            FROM {schema}.history_attention a
+            WHERE a.queue = place AND a.finished_at < before
+            ORDER BY a.finished_at, a.id
+            LIMIT batch - gone
+            FOR UPDATE SKIP LOCKED));
+        GET DIAGNOSTICS n = ROW_COUNT;
+        gone := gone + n;
+    END LOOP;
+    RETURN gone;
+END {tag};
+
+-- Citus plans no recursion over shards, so each shard reads all of its live jobs' queues: a question for people and metrics, not for loops.
+CREATE OR REPLACE FUNCTION {schema}.queue_names(most int DEFAULT 1000) RETURNS TABLE (queue text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS {tag}
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT a.queue
+    FROM (SELECT j.queue FROM (SELECT DISTINCT x.queue FROM {schema}.jobs x) j
+          UNION SELECT h.queue FROM (SELECT DISTINCT x.queue FROM {schema}.history_attention x) h
+          UNION SELECT q.name FROM {schema}.queues q) a
+    ORDER BY a.queue LIMIT queue_names.most;
+END {tag};
+
+-- The counting of version 3, one queue after the other, each on its shard.
+CREATE OR REPLACE FUNCTION {schema}.count_queues(queues text[], most int DEFAULT 10000)
+RETURNS TABLE (queue text, ready1 bigint, ready2 bigint, ready3 bigint, ready4 bigint, oldest_ready_seconds float8,
+    scheduled bigint, retrying bigint, running bigint, expired bigint, failed bigint, dead bigint, capped boolean)
+LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 10 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS {tag}
+#variable_conflict use_column
+DECLARE
+    place text;
+BEGIN
+    FOREACH place IN ARRAY count_queues.queues LOOP
+        RETURN QUERY
+        SELECT place, least(due.n[1], count_queues.most), least(due.n[2], count_queues.most), least(due.n[3], count_queues.most),
+               least(due.n[4], count_queues.most), due.oldest,
+               least(future.scheduled, count_queues.most), least(future.retrying, count_queues.most),
+               least(running.n, count_queues.most), least(running.expired, count_queues.most),
+               least(ended.failed, count_queues.most), least(ended.dead, count_queues.most),
+               greatest(due.most, future.most, running.n, ended.n) > count_queues.most
+        FROM (
+                SELECT array_agg(x.n ORDER BY c.priority) AS n, max(x.n) AS most,
+                       coalesce(extract(epoch FROM statement_timestamp() - min(x.oldest)), 0)::float8 AS oldest
+                FROM unnest(ARRAY[1, 2, 3, 4]::smallint[]) AS c (priority)
+                     CROSS JOIN LATERAL (
+                        SELECT count(*) AS n, min(r.run_at) FILTER (WHERE isfinite(r.run_at)) AS oldest
+                        FROM (SELECT j.run_at FROM {schema}.jobs j
+                              WHERE j.queue = place AND j.priority = c.priority AND j.state = 'pending' AND j.run_at <= statement_timestamp()
+                              ORDER BY j.run_at, j.id LIMIT count_queues.most::bigint + 1) r) x) due
+             CROSS JOIN LATERAL (
+                SELECT sum(x.scheduled)::bigint AS scheduled, sum(x.retrying)::bigint AS retrying, max(x.n) AS most
+                FROM unnest(ARRAY[1, 2, 3, 4]::smallint[]) AS c (priority)
+                     CROSS JOIN LATERAL (
+                        SELECT count(*) FILTER (WHERE r.failures = 0) AS scheduled, count(*) FILTER (WHERE r.failures > 0) AS retrying, count(*) AS n
+                        FROM (SELECT j.failures FROM {schema}.jobs j
+                              WHERE j.queue = place AND j.priority = c.priority AND j.state = 'pending' AND j.run_at > statement_timestamp()
+                              ORDER BY j.run_at, j.id LIMIT count_queues.most::bigint + 1) r) x) future
+             CROSS JOIN LATERAL (
+                SELECT count(*) AS n, count(*) FILTER (WHERE r.lease_expires_at < statement_timestamp()) AS expired
+                FROM (SELECT j.lease_expires_at FROM {schema}.jobs j
+                      WHERE j.queue = place AND j.state = 'running'
+                      ORDER BY j.claimed_at, j.id LIMIT count_queues.most::bigint + 1) r) running
+             CROSS JOIN LATERAL (
+                SELECT count(*) FILTER (WHERE r.state = 'failed') AS failed, count(*) FILTER (WHERE r.state = 'dead') AS dead, count(*) AS n
+                FROM (SELECT h.state FROM {schema}.history_attention h
+                      WHERE h.queue = place
+                      ORDER BY h.queue DESC, h.finished_at DESC LIMIT count_queues.most::bigint + 1) r) ended;
+    END LOOP;
+END {tag};
+
+-- Row locks are on the shards' nodes, where this cannot look; the rest is told as without Citus, in fewer words.
+CREATE OR REPLACE FUNCTION {schema}.why_not_running(id bigint) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS {tag}
+#variable_conflict use_column
+DECLARE
+    job       record;
+    paused    record;
+    head      text;
+    reasons   text[] := '{}';
+    no_worker text;
+    tail      text := E'\nWhether its row is locked is not known: the tables are distributed by Citus.';
+BEGIN
+    SELECT j.queue, j.kind, j.state, j.run_at, j.attempt, j.claimed_by, j.claimed_at, j.lease_expires_at INTO job
+    FROM {schema}.jobs j WHERE j.id = why_not_running.id;
+    IF NOT FOUND THEN
+        RETURN {schema}.how_it_ended(why_not_running.id);
+    END IF;
+    head := format('Job %s (kind "%s", queue "%s")', why_not_running.id, job.kind, job.queue);
+    IF job.state = 'running' THEN
+        RETURN head || format(' is running: attempt %s is held by %s since %s, ', job.attempt, coalesce(job.claimed_by, 'somebody unknown'), {schema}.in_words(job.claimed_at))
+            || CASE WHEN job.lease_expires_at < clock_timestamp() THEN 'but its lease ran out at ' ELSE 'with a lease until ' END
+            || {schema}.in_words(job.lease_expires_at) || '.' || tail;
+    END IF;
+    SELECT q.paused_at, q.paused_reason INTO paused FROM {schema}.queues q WHERE q.name = job.queue AND q.paused_at IS NOT NULL;
+    IF FOUND THEN
+        reasons := reasons || format('the queue is paused since %s%s; SELECT %I.resume(%L) ends that', {schema}.in_words(paused.paused_at),
+            coalesce(': ' || paused.paused_reason, ', no reason was given'), {schema_literal}, job.queue);
+    END IF;
+    IF job.run_at > clock_timestamp() THEN
+        reasons := reasons || ('it is due at ' || {schema}.in_words(job.run_at));
+    END IF;
+    no_worker := {schema}.why_no_worker(job.queue, job.kind, job.run_at);
+    IF no_worker IS NOT NULL THEN
+        reasons := reasons || no_worker;
+    END IF;
+    IF cardinality(reasons) = 0 THEN
+        RETURN head || ' is due since ' || {schema}.in_words(job.run_at) || ': live workers take the jobs of the queue in turn.' || tail;
+    END IF;
+    RETURN head || ' does not run, because ' || array_to_string(reasons, E'.\nAlso: ') || '.' || tail;
+END {tag};
