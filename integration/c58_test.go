@@ -1,13 +1,10 @@
 package integration
 
 import (
-	"context"
 	"log/slog"
 	"runtime"
 	"slices"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/pgqueue/pgqueue/pgqueue"
 )
@@ -22,7 +19,7 @@ func TestC58_ListenerKilledAgainAndAgain(t *testing.T) {
 	mux, ran := newNotes()
 	worker := serve(t, client, mux, pgqueue.WorkerConfig{
 		Queues: pgqueue.Queues{queueName: {Poll: never}}, Observer: events,
-		ListenerConn: func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, s.db.DirectURL) },
+		ListenerConn: s.directly(),
 	})
 	receive(t, events.connected, "the listener's first connection")
 	pid := s.awaitListener(0)

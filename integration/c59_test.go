@@ -19,7 +19,7 @@ func TestC59_KilledListenerCostsThePoolNothing(t *testing.T) {
 	client := newClient(t, small, s.db.Schema)
 	mux, ran := newNotes()
 	events := newListenerEvents()
-	serve(t, client, mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{queueName: {Poll: never}}, Observer: events})
+	serve(t, client, mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{queueName: {Poll: never}}, Observer: events, ListenerConn: s.directly()})
 	receive(t, events.connected, "the listener's first connection")
 	pid := s.awaitListener(0)
 	for i := range kills {
@@ -60,7 +60,7 @@ func TestC59_PoolLifetimeDoesNotTouchTheListener(t *testing.T) {
 	client := newClient(t, short, s.db.Schema)
 	mux, ran := newNotes()
 	events := newListenerEvents()
-	worker := serve(t, client, mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{queueName: {Poll: never}}, Observer: events})
+	worker := serve(t, client, mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{queueName: {Poll: never}}, Observer: events, ListenerConn: s.directly()})
 	receive(t, events.connected, "the listener's connection")
 	pid := s.awaitListener(0)
 	for i := 0; short.Stat().MaxLifetimeDestroyCount() < retirements; i++ {

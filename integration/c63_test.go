@@ -67,7 +67,7 @@ func TestC63_HintDuringAClaim(t *testing.T) {
 	mux, ran := newNotes()
 	events := newListenerEvents()
 	serve(t, newClient(t, pool, s.db.Schema), mux, pgqueue.WorkerConfig{
-		Queues: pgqueue.Queues{"a": {Poll: never}, "b": {Poll: never}}, Observer: events,
+		Queues: pgqueue.Queues{"a": {Poll: never}, "b": {Poll: never}}, Observer: events, ListenerConn: s.directly(),
 	})
 	receive(t, events.connected, "the listener's connection")
 

@@ -100,7 +100,7 @@ func TestC81_OldConnectionsStayOpen(t *testing.T) {
 	r.requireAll(o.answered())
 	before := worker.Status().Listener.Hints
 	note(t, newClient(t, r.onStandby, ""), r.onStandby, -1)
-	until(t, "a hint of the new primary is heard", func() int64 { return int64(worker.Status().Listener.Hints) }, func(n int64) bool { return n > int64(before) })
+	until(t, "a hint of the new primary is heard", func() bool { return worker.Status().Listener.Hints > before }, func(ok bool) bool { return ok })
 }
 
 // The host of the primary is gone without a word: connections to it neither answer nor break.

@@ -125,6 +125,15 @@ func (b *logBook) await(t *testing.T, message string) {
 	}
 }
 
+// directly connects a worker's listener past the pooler that the databases are behind in make test-poolers. Without one it is nil: the
+// worker connects as it does by default.
+func (s *service) directly() func(context.Context) (*pgx.Conn, error) {
+	if s.db.DirectURL == s.db.URL {
+		return nil
+	}
+	return func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, s.db.DirectURL) }
+}
+
 // listeners returns the backends of the database that listen to hints.
 func (s *service) listeners() []int32 {
 	s.t.Helper()

@@ -182,7 +182,7 @@ func TestPoolerListenerHearsNothing(t *testing.T) {
 	// Deaf a second time, it says nothing more.
 	tries := worker.Status().Listener.Attempts
 	until(t, "two more tries", func() int { return worker.Status().Listener.Attempts }, func(now int) bool { return now >= tries+2 })
-	if status := worker.Status().Listener; !status.Deaf || !strings.Contains(status.LastError, "hear") {
+	if status := worker.Status().Listener; !status.Deaf || !strings.Contains(status.LastError, "pooler in transaction mode") {
 		t.Errorf("the listener: %+v", status)
 	}
 	warnings := 0

@@ -23,7 +23,7 @@ func TestTwoSchemasInOneDatabase(t *testing.T) {
 		client, events := newClient(t, s.pool, schema), newListenerEvents()
 		mux, ran := newNotes()
 		worker := serve(t, client, mux, pgqueue.WorkerConfig{
-			Queues: pgqueue.Queues{queueName: {Poll: never}}, ReapInterval: shortReap, Observer: events,
+			Queues: pgqueue.Queues{queueName: {Poll: never}}, ReapInterval: shortReap, Observer: events, ListenerConn: s.directly(),
 		})
 		receive(t, events.connected, "the listener of "+schema)
 		return worker, client, ran, events

@@ -25,9 +25,8 @@ const messageNotification = 'A'
 // Proxy forwards connections on a port of localhost to one Postgres server. Connections are unencrypted: it answers
 // no to a client that asks for TLS. Its methods may be called from any goroutine.
 type Proxy struct {
-	listener        net.Listener
-	network, target string
-	running         sync.WaitGroup
+	listener net.Listener
+	running  sync.WaitGroup
 
 	accepted  atomic.Int64
 	swallowed atomic.Int64
@@ -36,6 +35,7 @@ type Proxy struct {
 
 	mu     sync.Mutex
 	closed bool
+	target [2]string     // network and address of the server
 	gate   chan struct{} // closed while data flows
 	open   bool          // whether gate is closed
 	links  map[*link]struct{}
@@ -56,7 +56,7 @@ func Start(network, address string) (*Proxy, error) {
 		return nil, fmt.Errorf("pgproxy: %w", err)
 	}
 	p := &Proxy{
-		listener: listener, network: network, target: address,
+		listener: listener, target: [2]string{network, address},
 		gate: make(chan struct{}), open: true, links: map[*link]struct{}{},
 	}
 	close(p.gate)
@@ -94,6 +94,14 @@ func (p *Proxy) Resume() {
 		close(p.gate)
 		p.open = true
 	}
+}
+
+// Retarget makes the proxy forward new connections to another server, named as for Start. Those that exist stay where they are, as
+// behind a virtual address that has moved.
+func (p *Proxy) Retarget(network, address string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = [2]string{network, address}
 }
 
 // SwallowNotifications makes the proxy drop the notifications that the server sends, as a pooler in transaction mode
@@ -160,7 +168,10 @@ func (p *Proxy) accept() {
 			_ = client.Close()
 			continue
 		}
-		server, err := net.Dial(p.network, p.target)
+		p.mu.Lock()
+		target := p.target
+		p.mu.Unlock()
+		server, err := net.Dial(target[0], target[1])
 		if err != nil {
 			_ = client.Close()
 			continue

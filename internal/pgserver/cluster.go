@@ -88,6 +88,12 @@ func (s *Server) prepare(ctx context.Context, opts Options) error {
 	if err := os.RemoveAll(fresh); err != nil {
 		return err
 	}
+	if opts.primary != nil {
+		if err := s.copyPrimary(opts.primary, fresh); err != nil {
+			return err
+		}
+		return os.Rename(fresh, data)
+	}
 	prepared := ""
 	if cache, err := cacheDir(opts); err == nil { // without a cache it only takes longer
 		prepared = filepath.Join(cache, "clusters", s.clusterKey(opts))

@@ -61,6 +61,8 @@ type Options struct {
 	// WALSegmentMB is the size of a new cluster's WAL segments in megabytes, a power of two from 1 to 1024. Zero means 1,
 	// which makes clusters small and quick to copy.
 	WALSegmentMB int
+
+	primary *Server // whose standby it is to be; see StartStandby
 }
 
 // version returns the major version asked for, or 0 for any.

@@ -37,6 +37,11 @@ func settings(opts Options) map[string]string {
 		all["fsync"] = "off"
 		all["full_page_writes"] = "off"
 	}
+	if opts.primary != nil {
+		all["primary_conninfo"] = primaryConninfo(opts.primary)
+		all["hot_standby"] = "on"
+		all["wal_retrieve_retry_interval"] = "100ms" // the primary starts after its standby
+	}
 	maps.Copy(all, opts.Settings)
 	return all
 }
