@@ -2,32 +2,32 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pgqueue/pgqueue/runner"
 )
 
 // A statement over many rows fails as a whole when one of them is refused: by a trigger of the application's that raises, or
 // a constraint. Then the rows are taken one by one, and the one that is refused has failed an attempt. If even that
-// cannot be written, because every update of the row raises, it is left out for a while, which is all that can be done.
+// cannot be written, because every update of the row raises, or every way back to pending, it is left out for a while and
+// then to its lease, which is all that can be done.
 
 // refused tells whether an error is one that a row brings about, and not the server, the network, or a lock.
 func refused(err error) bool {
-	code := sqlState(err)
-	if len(code) != 5 {
+	var fromServer *pgconn.PgError
+	if !errors.As(err, &fromServer) || strings.HasPrefix(fromServer.Code, "40") { // serialization and deadlocks: nobody's fault
 		return false
 	}
-	switch code[:2] {
-	case "22", "23", "27", "38", "39", "44", "P0": // data, integrity, triggered data change, external routine, check option, PL/pgSQL
-		return true
-	}
-	return false
+	return raised(fromServer) || !ofServer(fromServer.Code)
 }
 
 const (
@@ -54,8 +54,10 @@ const (
 )
 
 // claimCarefully claims rows one by one, after a claim that one of them made fail.
-func (q *Queue[P, R]) claimCarefully(ctx context.Context, given args, limit int, why error) ([]runner.Task[P], error) {
-	q.log.WarnContext(ctx, "outbox: a row refuses to be claimed; claiming one by one", "error", why)
+func (q *Queue[P, R]) claimCarefully(ctx context.Context, given args, limit int, cause error) ([]runner.Task[P], error) {
+	if ok, suppressed := q.complaints.next("claim", time.Now()); ok {
+		q.log.WarnContext(ctx, "outbox: a row refuses to be claimed; claiming one by one", brief(cause), suppressed)
+	}
 	keys, err := q.peek(ctx, "peek", given, min(limit, carefulRows))
 	if err != nil {
 		return nil, err
@@ -74,7 +76,7 @@ func (q *Queue[P, R]) claimCarefully(ctx context.Context, given args, limit int,
 		case refused(err):
 			q.reject(ctx, key, err)
 		case err != nil && len(tasks) > 0:
-			q.log.WarnContext(ctx, "outbox: claiming one by one ended early", "error", err)
+			q.log.WarnContext(ctx, "outbox: claiming one by one ended early", brief(err))
 			return tasks, nil
 		case err != nil:
 			return nil, err
@@ -103,23 +105,29 @@ func (q *Queue[P, R]) peek(ctx context.Context, name string, given args, limit i
 }
 
 // reject writes that a claim was refused.
-func (q *Queue[P, R]) reject(ctx context.Context, key []string, why error) {
+func (q *Queue[P, R]) reject(ctx context.Context, key []string, cause error) {
 	q.counts.rejected.Add(1)
-	given := args{"max": int64(q.config.MaxAttempts), "message": sqlState(why), "delay_us": q.config.Backoff.Delay(1).Microseconds()}
+	given := args{"max": int64(q.config.MaxAttempts), "message": why(cause), "delay_us": q.config.Backoff.Delay(1).Microseconds()}
 	q.addKey(given, key)
 	err := q.do(ctx, "reject", given, func(rows pgx.Rows) error { rows.Close(); return nil })
 	if err == nil {
-		q.log.ErrorContext(ctx, "outbox: a row refused to be claimed; that was a failed attempt", "row", keyText(key), "error", why)
+		if ok, suppressed := q.complaints.next("reject", time.Now()); ok {
+			q.log.ErrorContext(ctx, "outbox: a row refused to be claimed; that was a failed attempt", "row", keyText(key), brief(cause), suppressed)
+		}
+		q.refusal(ctx, keyText(key), cause)
 		return
 	}
 	q.suspend(ctx, key, err)
 }
 
 // suspend leaves a row out for a while.
-func (q *Queue[P, R]) suspend(ctx context.Context, key []string, why error) {
+func (q *Queue[P, R]) suspend(ctx context.Context, key []string, cause error) {
 	q.suspended.add(key)
-	q.log.ErrorContext(ctx, "outbox: a row cannot be written at all and is left out for now", "row", keyText(key), "for", suspendFor,
-		"error", why)
+	if ok, suppressed := q.complaints.next("suspend", time.Now()); ok {
+		q.log.ErrorContext(ctx, "outbox: a row refuses what has to be written and is left out for now", "row", keyText(key),
+			"for", suspendFor, brief(cause), suppressed)
+	}
+	q.refusal(ctx, keyText(key), cause)
 }
 
 // addKey adds one key to a statement's parameters.

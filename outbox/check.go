@@ -40,6 +40,7 @@ type column struct {
 	mayRead    bool
 	mayWrite   bool
 	enumLabels []string
+	deflt      *string // the expression, or nil
 }
 
 // Check compares the description with the catalog and returns what should be changed, such as a missing index, with the
@@ -59,7 +60,13 @@ func (q *Queue[P, R]) Check(ctx context.Context) (report CheckReport, err error)
 	if len(columns) == 0 {
 		return report, fmt.Errorf("%w: there is no table %s, or the role may not use its schema", ErrDescription, q.full)
 	}
-	problems := q.compare(columns, &report)
+	problems, err := q.compareRelation(ctx, tx, &report)
+	if err != nil {
+		return report, q.wrap("check", err)
+	}
+	if len(problems) == 0 {
+		problems = q.compare(columns, &report)
+	}
 	keyTypes, err := q.compareKeys(ctx, tx, columns)
 	if err != nil {
 		return report, q.wrap("check", err)
@@ -71,12 +78,25 @@ func (q *Queue[P, R]) Check(ctx context.Context) (report CheckReport, err error)
 			return report, q.wrap("check", err)
 		}
 		problems = append(problems, missing...)
+		forbidden, err := q.compareConstraints(ctx, tx, columns[q.table.Status.Name])
+		if err != nil {
+			return report, q.wrap("check", err)
+		}
+		problems = append(problems, forbidden...)
 	}
 	if len(problems) > 0 {
 		return report, fmt.Errorf("%w %s:\n  %s", ErrDescription, q.full, strings.Join(problems, "\n  "))
 	}
 	if err := q.explain(ctx, tx, &report); err != nil {
 		return report, err
+	}
+	if err := q.tryScan(ctx, tx); err != nil {
+		return report, err
+	}
+	if slots := cap(q.open); q.inTxs.Load() && q.config.Workers > slots {
+		report.warn(fmt.Sprintf("the pool has %d connections, so of %d workers only %d can have a transaction open at a time, and the others wait, "+
+			"until they fail with their deadline; give it %d", q.pool.Config().MaxConns, q.config.Workers, slots,
+			q.config.Workers+int(q.pool.Config().MaxConns)-slots), "")
 	}
 	_ = tx.Rollback(ctx)
 	began := time.Now()
@@ -94,7 +114,8 @@ func (q *Queue[P, R]) readColumns(ctx context.Context, tx pgx.Tx) (map[string]co
 	rows, err := tx.Query(ctx, `
 		SELECT a.attname::text, pg_catalog.format_type(a.atttypid, NULL)::text, a.atttypid::bigint, a.atttypmod, a.attnotnull, a.attgenerated <> '', t.typtype = 'e',
 		       pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT'), pg_catalog.has_column_privilege(c.oid, a.attnum, 'UPDATE'),
-		       ARRAY(SELECT e.enumlabel::text FROM pg_catalog.pg_enum e WHERE e.enumtypid = a.atttypid ORDER BY e.enumsortorder)
+		       ARRAY(SELECT e.enumlabel::text FROM pg_catalog.pg_enum e WHERE e.enumtypid = a.atttypid ORDER BY e.enumsortorder),
+		       (SELECT pg_catalog.pg_get_expr(d.adbin, d.adrelid) FROM pg_catalog.pg_attrdef d WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum)
 		FROM pg_catalog.pg_class c
 		     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 		     JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
@@ -106,7 +127,7 @@ func (q *Queue[P, R]) readColumns(ctx context.Context, tx pgx.Tx) (map[string]co
 	var c column
 	var oid int64
 	_, err = pgx.ForEachRow(rows, []any{&c.name, &c.kind, &oid, &c.precision, &c.notNull, &c.generated, &c.enum, &c.mayRead, &c.mayWrite,
-		&c.enumLabels}, func() error {
+		&c.enumLabels, &c.deflt}, func() error {
 		c.oid = uint32(oid) //nolint:gosec // an oid
 		found[c.name] = c
 		c.enumLabels = nil
@@ -139,6 +160,10 @@ func (q *Queue[P, R]) compare(columns map[string]column, report *CheckReport) (p
 		case written && c.generated:
 			complain(use.field, "column %q is generated", use.name)
 		}
+		if use.kind == kindKey && !c.notNull {
+			complain(use.field, "column %q allows NULL, and a row without a key cannot be found again; run ALTER TABLE %s ALTER COLUMN %s SET NOT NULL",
+				use.name, q.table.Name, quote(use.name))
+		}
 		if !use.kind.fits(c) {
 			complain(use.field, "column %q is %s, which is not %s", use.name, c.kind, use.kind)
 		}
@@ -158,7 +183,7 @@ func (q *Queue[P, R]) compare(columns map[string]column, report *CheckReport) (p
 			"ALTER TABLE %s ALTER COLUMN %s SET DEFAULT now(), ALTER COLUMN %[2]s SET NOT NULL", q.table.Name, quote(c.name))
 	}
 	slices.Sort(problems)
-	return append(problems, q.compareStatus(columns)...)
+	return append(problems, q.compareStatus(columns, report)...)
 }
 
 func (r *CheckReport) warn(message, statement string, args ...any) {
@@ -187,32 +212,6 @@ func (k columnKind) fits(c column) bool {
 		return text || c.kind == "uuid"
 	}
 	return true // types that the description names are compared as types
-}
-
-// compareStatus checks that the status column can hold the described values.
-func (q *Queue[P, R]) compareStatus(columns map[string]column) (problems []string) {
-	s := q.table.Status
-	c, ok := columns[s.Name]
-	if !ok {
-		return nil
-	}
-	number := c.kind == "smallint" || c.kind == "integer" || c.kind == "bigint"
-	for _, v := range []struct{ field, value string }{{"Pending", s.Pending}, {"Processing", s.Processing}, {"Succeeded", s.Succeeded},
-		{"Failed", s.Failed}, {"Dead", s.Dead}, {"Cancelled", s.Cancelled}} {
-		switch {
-		case v.value == "":
-		case c.enum && !slices.Contains(c.enumLabels, v.value):
-			problems = append(problems, fmt.Sprintf("Table.Status.%s: the enum %s has no label %q, only %q", v.field, c.kind, v.value, c.enumLabels))
-		case number && !isNumber(v.value):
-			problems = append(problems, fmt.Sprintf("Table.Status.%s: %q is no value of a %s", v.field, v.value, c.kind))
-		}
-	}
-	return problems
-}
-
-func isNumber(text string) bool {
-	digits := strings.TrimPrefix(text, "-")
-	return digits != "" && len(digits) <= 5 && strings.Trim(digits, "0123456789") == ""
 }
 
 // compareKeys checks the types that the description names.

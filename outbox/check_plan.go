@@ -123,7 +123,7 @@ func (q *Queue[P, R]) plan(ctx context.Context, tx pgx.Tx, name string, given ar
 	s := q.sql[name]
 	var text string
 	err := tx.QueryRow(ctx, "EXPLAIN (FORMAT JSON) "+s.SQL, slices.Concat([]any{pgx.QueryExecModeDescribeExec}, s.values(given))...).Scan(&text)
-	if code := sqlState(err); len(code) == 5 && code[:2] == "42" { // syntax, names, rights
+	if code := sqlState(err); len(code) == 5 && (code[:2] == "42" || code[:2] == "22") { // syntax, names, rights; values that a column cannot hold
 		return planNode{}, fmt.Errorf("%w %s: the statement %q cannot be planned: %w", ErrDescription, q.full, name, err)
 	}
 	if err != nil {

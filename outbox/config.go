@@ -34,8 +34,8 @@ const (
 //
 //	worst case = (⌈Batch / Workers⌉ + 1) · (Timeout + CleanUp) + 2 · StorageTimeout
 //
-// and a tenth more, the margin in which the runner stops handlers before a lease ends. A shorter Lease is refused with
-// both numbers. Every call that a handler makes must end with its context, or the worst case is longer than that.
+// must be at most nine tenths of Lease: in the last tenth the runner stops handlers. With the defaults that is 185 s, and so
+// a Lease of 205.6 s at least. A shorter one is refused with the numbers. Every call that a handler makes must end with its context, or the worst case is longer than that.
 type Config struct {
 	// Name is for logs, observers and Status. Default: the table's.
 	Name string
@@ -55,7 +55,7 @@ type Config struct {
 	// Lease is how long a claim holds. Without [Table].LeaseUntil the default is the worst case, at least 5 min; with it, 30 s.
 	Lease time.Duration
 	// Tick is how long a resident worker waits at most before it looks for work, and for stale claims. Default 15 s. Between
-	// ticks it wakes for rows that become due, and for hints.
+	// ticks it wakes for hints, and for rows that become due, as far as it knew them when it last looked.
 	Tick time.Duration
 	// StopTimeout is how long running handlers may go on undisturbed after a stop; see [runner.Config]. Default 20 s.
 	StopTimeout time.Duration
@@ -72,7 +72,8 @@ type Config struct {
 	Kinds []runner.KindConfig
 
 	// Channel is what a resident worker listens on for hints: any NOTIFY on it, with a payload that is not empty, has it look at
-	// once. Empty means no listening.
+	// once. (Postgres makes no difference between no payload and an empty one, and listeners of pgqueue take neither for a hint:
+	// elsewhere the payload is the name of a queue.) Empty means no listening.
 	Channel string
 	// ListenerConn makes the listener's connection, which must not go through a pooler. Default: one like the pool's.
 	ListenerConn func(ctx context.Context) (*pgx.Conn, error)
@@ -175,8 +176,8 @@ func (c *Config) resolveLease(leased bool) error {
 		c.Lease = max(DefaultMinLease, need)
 	}
 	if c.Lease < need {
-		return refuse("Lease", "%v is shorter than the worst case of a batch, %v: %d rounds of timeout %v + clean-up %v, two storage calls of %v, "+
-			"and a tenth more. Raise Lease or Workers, or lower Batch or Timeout", c.Lease, need, rounds, timeout, max(c.CleanUp, 0), c.StorageTimeout)
+		return refuse("Lease", "%v is shorter than what the worst case of a batch needs, %v: %d rounds of timeout %v + clean-up %v, two storage calls of %v, "+
+			"divided by 0.9. Raise Lease or Workers, or lower Batch or Timeout", c.Lease, need, rounds, timeout, max(c.CleanUp, 0), c.StorageTimeout)
 	}
 	return nil
 }

@@ -16,6 +16,9 @@ type DrainResult struct {
 	Recovered reaper.Recovered // stale claims that were taken back first
 	Claimed   int
 	Outcomes  runner.Outcomes
+	// More says that rows which were due when the drain began are still waiting: a handler has returned [runner.Pause], somebody
+	// has them locked, or the drain ended early.
+	More bool
 }
 
 // Drain takes back stale claims and then works off what is due when it begins, until a claim comes back empty or ctx ends: for
@@ -36,18 +39,32 @@ func (w *Worker[P, R]) Drain(ctx context.Context) (result DrainResult, err error
 		w.mu.Unlock()
 	}()
 	if err := w.checkOnce(ctx); err != nil {
-		return result, err
+		return result, orEnded(ctx, err)
 	}
 	recovered, reapErr := w.reaps.Once(ctx)
 	result.Recovered = recovered
 	until, err := w.queue.now(ctx)
 	if err != nil {
-		return result, errors.Join(err, reapErr)
+		return result, orEnded(ctx, errors.Join(err, reapErr))
 	}
 	w.until.Store(&until)
 	drained, err := w.drains.Drain(ctx)
 	result.Claimed, result.Outcomes = drained.Claimed, drained.Outcomes
-	return result, errors.Join(err, reapErr)
+	if ctx.Err() != nil {
+		return result, errors.Join(err, reapErr)
+	}
+	left, lookErr := w.queue.peek(ctx, "peek", w.queue.claimArgs(runner.ClaimRequest{}, until), 1)
+	result.More = len(left) > 0
+	return result, errors.Join(err, reapErr, w.queue.wrap("look for what is left", lookErr))
+}
+
+// orEnded is ctx's error if it has ended, and err otherwise: what failed because nobody waits any more is no fault of the
+// database.
+func orEnded(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil {
+		return ended
+	}
+	return err
 }
 
 // drainAnswer is what [Worker.DrainHandler] answers with.
@@ -62,12 +79,13 @@ type drainAnswer struct {
 	Snoozed   uint64 `json:"snoozed"`
 	Released  uint64 `json:"released"`
 	Lost      uint64 `json:"lost"`
+	More      bool   `json:"more"`
 	TookMS    int64  `json:"took_ms"`
 	Error     string `json:"error,omitempty"`
 }
 
 // DrainHandler lets a cron service drain over HTTP. A POST drains and is answered with 200 and the counts as JSON when nothing
-// is due any more; 409 means that a drain is under way, whose answer goes to who asked first; 500 that it ended early, with the counts
+// is due any more, or, then with "more": true, what is left has to wait; see [DrainResult]. 409 means that a drain is under way, whose answer goes to who asked first; 500 that it ended early, with the counts
 // so far and the reason in the log. Other methods get 405. If the client goes away, the drain stops as if its context had
 // ended.
 //
@@ -87,14 +105,14 @@ func (w *Worker[P, R]) DrainHandler() http.Handler {
 			Recovered: result.Recovered.Total(), Claimed: result.Claimed, Succeeded: result.Outcomes.Succeeded,
 			Retrying: result.Outcomes.Retrying, Failed: result.Outcomes.Failed, Dead: result.Outcomes.Dead,
 			Cancelled: result.Outcomes.Cancelled, Snoozed: result.Outcomes.Snoozed, Released: result.Outcomes.Released,
-			Lost: result.Outcomes.Lost, TookMS: time.Since(began).Milliseconds(),
+			Lost: result.Outcomes.Lost, More: result.More, TookMS: time.Since(began).Milliseconds(),
 		}
 		switch {
 		case errors.Is(err, ErrBusy):
 			answer.Error = "a drain is under way"
 			w.answer(out, http.StatusConflict, answer)
 		case err != nil:
-			w.queue.log.ErrorContext(request.Context(), "outbox: a drain ended early", "error", err)
+			w.queue.log.ErrorContext(request.Context(), "outbox: a drain ended early", brief(err))
 			answer.Error = "the drain ended early"
 			w.answer(out, http.StatusInternalServerError, answer)
 		default:

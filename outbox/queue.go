@@ -41,6 +41,9 @@ type Queue[P, R any] struct {
 	suspended suspects
 	open      lazytx.Slots
 	counts    counters
+
+	complaints complaints
+	inTxs      atomic.Bool // HandleTx has made a handler for it
 }
 
 var (

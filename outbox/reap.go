@@ -59,8 +59,10 @@ func (q *Queue[P, R]) reap(ctx context.Context, name string, given args) (recove
 }
 
 // reapCarefully takes rows back one by one, after a statement that one of them made fail.
-func (q *Queue[P, R]) reapCarefully(ctx context.Context, given args, limit int, why error) (total reaper.Recovered, err error) {
-	q.log.WarnContext(ctx, "outbox: a row refuses to be taken back; doing it one by one", "error", why)
+func (q *Queue[P, R]) reapCarefully(ctx context.Context, given args, limit int, cause error) (total reaper.Recovered, err error) {
+	if ok, suppressed := q.complaints.next("reap", time.Now()); ok {
+		q.log.WarnContext(ctx, "outbox: a row refuses to be taken back; doing it one by one", brief(cause), suppressed)
+	}
 	keys, err := q.peek(ctx, "peek_stale", given, min(limit, carefulRows))
 	if err != nil {
 		return total, err

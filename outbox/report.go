@@ -93,7 +93,7 @@ func (q *Queue[P, R]) Report(ctx context.Context, verdicts []runner.Verdict[R]) 
 	if !stored {
 		return nil, q.wrap("report", err)
 	}
-	q.log.WarnContext(ctx, "outbox: a part of the verdicts was not stored and will be sent again", "error", err)
+	q.log.WarnContext(ctx, "outbox: a part of the verdicts was not stored and will be sent again", brief(err))
 	for i, outcome := range outcomes {
 		if outcome == 0 {
 			outcomes[i] = runner.Busy
@@ -193,7 +193,8 @@ func (q *Queue[P, R]) settle(ctx context.Context, items []*item) error {
 }
 
 // parts sends items in bounded parts. A part that is refused because of one of its rows is halved until that row is
-// alone; its verdict becomes a failed attempt, and if that is refused too, it stays open.
+// alone; its verdict becomes a failed attempt. If that is refused too, the row is given up: sending it again would
+// change nothing, and a worker whose verdicts are not stored soon has no place for other rows.
 func (q *Queue[P, R]) parts(ctx context.Context, items []*item, send func(context.Context, []*item) error) error {
 	for part := range slices.Chunk(items, maxRows) {
 		if err := q.part(ctx, part, send); err != nil {
@@ -219,11 +220,16 @@ func (q *Queue[P, R]) part(ctx context.Context, part []*item, send func(context.
 	if part[0].result != nil {
 		code = CodeResultRejected
 	}
-	if part[0].reject(code, "SQLSTATE "+sqlState(err)) {
-		q.log.ErrorContext(ctx, "outbox: the end of an attempt was refused; that was a failed attempt", "task", part[0].token.String(), "error", err)
+	if part[0].reject(code, why(err)) {
+		if ok, suppressed := q.complaints.next("verdict", time.Now()); ok {
+			q.log.ErrorContext(ctx, "outbox: the end of an attempt was refused; that counts as a failed attempt", "task", part[0].token.String(),
+				brief(err), suppressed)
+		}
+		q.refusal(ctx, part[0].token.row(), err)
 		return nil // sent again as such
 	}
-	q.log.ErrorContext(ctx, "outbox: a row refuses every verdict; it is left to its lease", "task", part[0].token.String(), "error", err)
+	part[0].outcome = runner.Lost
+	q.suspend(ctx, part[0].token.key, err)
 	return nil
 }
 

@@ -112,12 +112,18 @@ func (r *reader[P, R]) row(values [][]byte) (runner.Task[P], error) {
 func (r *reader[P, R]) decode() (payload P, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			r.queue.log.Error("outbox: Scan panicked", "panic", cause, "stack", string(debug.Stack()))
-			err = fmt.Errorf("panic in Scan: %v", cause)
+			r.queue.log.Error("outbox: Scan panicked", "type", fmt.Sprintf("%T", cause), "stack", string(debug.Stack()))
+			r.queue.log.Debug("outbox: text of a panic in Scan", "panic", cause)
+			err = runner.Safe(scanPanic{fmt.Sprintf("%T", cause)})
 		}
 	}()
 	return r.queue.table.Scan(&r.user)
 }
+
+// scanPanic is a panic of the application's Scan.
+type scanPanic struct{ kind string }
+
+func (p scanPanic) Error() string { return "panic in Scan of type " + p.kind }
 
 func clampInt(n int64) int  { return int(max(math.MinInt32, min(n, math.MaxInt32))) }
 func clamp16(n int64) int64 { return max(math.MinInt16, min(n, math.MaxInt16)) }
@@ -181,7 +187,7 @@ func (u *userRow) Scan(dest ...any) error {
 		}
 	}
 	if len(dest) != len(u.fields) {
-		return fmt.Errorf("scan of %d columns into %d destinations", len(u.fields), len(dest))
+		return runner.Safe(&countError{len(u.fields), len(dest)})
 	}
 	for i, dst := range dest {
 		if dst == nil {
@@ -191,10 +197,19 @@ func (u *userRow) Scan(dest ...any) error {
 			u.plans[i], u.kinds[i] = u.types.PlanScan(u.fields[i].DataTypeOID, u.fields[i].Format, dst), kind
 		}
 		if err := u.plans[i].Scan(u.values[i], dst); err != nil {
-			return pgx.ScanArgError{ColumnIndex: i, FieldName: u.fields[i].Name, Err: err}
+			// The cause may quote the value; where it happened does not.
+			return &safeError{pgx.ScanArgError{ColumnIndex: i, FieldName: u.fields[i].Name, Err: err},
+				runner.Safef("column %q does not scan into %T", u.fields[i].Name, dst)}
 		}
 	}
 	return nil
+}
+
+// countError says that Scan reads another number of columns than there are.
+type countError struct{ columns, destinations int }
+
+func (e *countError) Error() string {
+	return fmt.Sprintf("scan of %d columns into %d destinations", e.columns, e.destinations)
 }
 
 // timestamp decodes one of our own columns.

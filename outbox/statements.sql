@@ -103,7 +103,7 @@ UPDATE {{.Table}} AS t
 SET {{.Attempts}} = coalesce(t.{{.Attempts}}, 0) + 1,
     {{- if .Failures}} {{.Failures}} = coalesce(t.{{.Failures}}, 0) + 1,{{end}}
     {{- if .ErrorCode}} {{.ErrorCode}} = 'claim_rejected',{{end}}
-    {{- if .LastError}} {{.LastError}} = @message::text,{{end}}
+    {{- if .LastError}} {{.LastError}} = {{if not .ErrorCode}}'claim_rejected: ' || {{end}}@message::text,{{end}}
     {{- if .FinishedAt}} {{.FinishedAt}} = CASE WHEN {{template "spent_next" .}} THEN statement_timestamp() ELSE t.{{.FinishedAt}} END,{{end}}
     {{.Status}} = CASE WHEN {{template "spent_next" .}} THEN {{.Dead}} ELSE t.{{.Status}} END,
     {{.NextAttempt}} = statement_timestamp() + @delay_us::bigint * interval '1 microsecond'
@@ -257,7 +257,7 @@ SET {{.Status}} = CASE l.fate WHEN 'dead' THEN {{.Dead}} WHEN 'pending' THEN {{.
     {{- if .ErrorCode}},
     {{.ErrorCode}} = 'lease_expired'{{end}}
     {{- if .LastError}},
-    {{.LastError}} = 'the worker did not report before its lease ran out'{{end}}
+    {{.LastError}} = '{{if not .ErrorCode}}lease_expired: {{end}}the worker did not report before its lease ran out'{{end}}
     {{- if .FinishedAt}},
     {{.FinishedAt}} = CASE l.fate WHEN 'dead' THEN statement_timestamp() ELSE t.{{.FinishedAt}} END{{end}}
 FROM l WHERE {{template "written" .}}

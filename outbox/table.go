@@ -54,7 +54,8 @@ type Table[P, R any] struct {
 	// change while it is claimed.
 	Key    []KeyColumn
 	Status StatusColumn
-	// Attempts counts the claims. Without Failures it is the budget too.
+	// Attempts counts the claims. Without Failures it is the budget too: then a claim that spent nothing, because no handler has
+	// seen the row or because it was snoozed, is taken off again, and a handler that a stop has interrupted has spent one.
 	Attempts string
 	// NextAttempt is when a pending row is due; NULL means never.
 	NextAttempt string
@@ -74,7 +75,7 @@ type Table[P, R any] struct {
 	// Kind is the kind of a row, a text or an enum; see [Config].Kinds. Without it all rows are of one kind.
 	Kind string
 	// LeaseUntil is when a claim ends. With it leases are short and renewed while handlers run, so a killed process costs
-	// its rows half a minute. Without it a claim is stale when AttemptedAt is older than [Config].Lease, which must
+	// its rows a lease and a tick at most, 45 s by default. Without it a claim is stale when AttemptedAt is older than [Config].Lease, which must
 	// cover the worst case of a batch.
 	LeaseUntil string
 	// Token is a uuid or text column that gets a fresh random value with each claim, and takes AttemptedAt's part in the fence.

@@ -38,13 +38,16 @@ type TxHandler[P, R any] func(ctx context.Context, tx pgx.Tx, task *runner.Task[
 // provider, still happens at least once.
 //
 // The transaction begins at its first use, in the queue's pool, so slow work belongs before it: an open transaction holds a
-// connection and keeps vacuum from its work. All but three connections of the pool may be held so at a time. Commit and
+// connection and keeps vacuum from its work. All but three connections of the pool may be held so at a time, and one if it
+// has no more than three; a handler that waits for its turn until its deadline has failed an attempt. So give the pool
+// [Config].Workers and three connections; [Queue.Check] warns of a smaller one. Commit and
 // Rollback are the library's and give [ErrTxOwned]; Begin makes a savepoint. A handler that returns an error, panics, or has
 // lost its claim is rolled back. One that never uses tx is completed like any other.
 func HandleTx[P, R any](q *Queue[P, R], handle TxHandler[P, R]) runner.Handler[P, R] {
 	if handle == nil {
 		return nil // which [NewWorker] and [runner.New] refuse
 	}
+	q.inTxs.Store(true)
 	return runner.HandlerFunc[P, R](func(ctx context.Context, task *runner.Task[P]) (R, error) {
 		lazy := lazytx.New(ctx, q.pool, q.open, ErrTxOwned)
 		defer lazy.End() // also when handle panics
@@ -74,7 +77,7 @@ func (q *Queue[P, R]) commit(ctx context.Context, lazy *lazytx.Tx, tx pgx.Tx, to
 		result = nil
 	}
 	if err := q.CompleteTx(ctx, tx, token, result); err != nil {
-		return err
+		return q.notCompleted(ctx, token, result, err)
 	}
 	lazy.Committing()
 	switch err := tx.Commit(ctx); {
@@ -82,11 +85,45 @@ func (q *Queue[P, R]) commit(ctx context.Context, lazy *lazytx.Tx, tx pgx.Tx, to
 		q.held.drop(token.(*claimToken))
 		return runner.ErrSettled
 	case lazytx.CommitDecided(err):
-		return fmt.Errorf("outbox: commit the transaction of %s: %w", token, err)
+		return fmt.Errorf("outbox: commit the transaction of %s: %w", token, storable(err))
 	default:
 		return runner.ErrConfirm
 	}
 }
+
+// notCompleted says what becomes of a row whose completion failed.
+func (q *Queue[P, R]) notCompleted(ctx context.Context, token runner.Token, result *R, err error) error {
+	switch {
+	case errors.Is(err, ErrClaimLost):
+		// No verdict can change a row whose claim is gone. This one is not logged as a failure that will be tried again, and the
+		// queue answers it with Lost.
+		return errors.Join(err, runner.SnoozeFor(0))
+	case refused(err):
+		q.counts.rejected.Add(1)
+		q.refusal(ctx, token.String(), err)
+		code := CodeVerdictRejected
+		if result != nil {
+			code = CodeResultRejected
+		}
+		return runner.Coded(code, storable(err))
+	}
+	return err
+}
+
+// storable marks what may be stored of an error of the database: not its texts, which quote the row.
+func storable(err error) error {
+	text := why(err)
+	if text == "" {
+		return err
+	}
+	return &safeError{err, runner.Safef("%s", text)}
+}
+
+// safeError is an error with the part of it that may be stored.
+type safeError struct{ err, safe error }
+
+func (e *safeError) Error() string   { return e.err.Error() }
+func (e *safeError) Unwrap() []error { return []error{e.err, e.safe} }
 
 // CompleteTx ends the claim of token as a success in tx, which is the caller's: the row is done when tx commits, and stands as
 // it was when it rolls back. result may be nil, and is ignored where the table has no column for it. It waits for the row if

@@ -211,8 +211,11 @@ func (w *Worker[P, R]) awaitTable(ctx context.Context) error {
 		if err == nil || errors.Is(err, ErrDescription) || errors.As(err, &fromServer) && !startingUp(fromServer.Code) {
 			return err
 		}
+		if ctx.Err() != nil { // which is why it failed
+			return context.Cause(ctx)
+		}
 		if !logged {
-			w.queue.log.Warn("outbox: waiting for the database", "error", err)
+			w.queue.log.Warn("outbox: waiting for the database", brief(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -239,7 +242,8 @@ func (w *Worker[P, R]) checkOnce(ctx context.Context) error {
 		return err
 	}
 	for _, warning := range report.Warnings {
-		w.queue.log.Warn("outbox: "+warning.Message, "run", warning.Statement, "poll", report.Poll)
+		w.queue.log.Warn("outbox: the table works, but should not be left as it is", "warning", warning.Message, "run", warning.Statement,
+			"poll", report.Poll)
 	}
 	w.mu.Lock()
 	w.checked = true

@@ -15,6 +15,25 @@ type panicError struct {
 	stack string
 }
 
+// goexitError is a call of runtime.Goexit that was contained.
+type goexitError struct{ stack string }
+
+// Error is always the same.
+func (e *goexitError) Error() string { return errGoexit.Error() }
+
+// stackOf is the stack of a call that did not return; empty if it did.
+func stackOf(err error) string {
+	var panicked *panicError
+	var left *goexitError
+	switch {
+	case errors.As(err, &panicked):
+		return panicked.stack
+	case errors.As(err, &left):
+		return left.stack
+	}
+	return ""
+}
+
 // Error describes the value. Sprint survives values whose own methods panic.
 func (e *panicError) Error() string { return "panic: " + fmt.Sprint(e.value) }
 
@@ -25,6 +44,8 @@ func attempt(f func() error, done func(error)) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = &panicError{value: value, stack: string(debug.Stack())}
+		} else if err == errGoexit { // deferred functions run on top of the stack that is ending
+			err = &goexitError{string(debug.Stack())}
 		}
 		done(err)
 	}()

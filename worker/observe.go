@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -13,11 +12,11 @@ import (
 
 // observed is what Worker and Periodic tell about one run of their handler.
 type observed struct {
-	worker string
-	span   string // its name
-	what   string // the subject of the log line, "task" or "run"
-	tracer trace.Tracer
-	log    *slog.Logger
+	worker   string
+	span     string // its name
+	periodic bool
+	tracer   trace.Tracer
+	log      *slog.Logger
 }
 
 // run runs f inside a span, contains its panics, and counts, times and logs how it ended.
@@ -30,20 +29,28 @@ func (o *observed) run(ctx context.Context, f func(context.Context) error, count
 		if err != nil {
 			span.RecordError(err)
 			span.SetStatus(codes.Error, err.Error())
-			o.logFailure(ctx, o.what+" failed", err, "duration", took)
+			o.logFailure(ctx, err, took)
 		}
 		span.End()
 	})
 }
 
-// logFailure logs an error, and the stack of a panic, at level ERROR.
-func (o *observed) logFailure(ctx context.Context, message string, err error, args ...any) {
-	args = append(args, "error", err.Error()) // as text: the error has been read once, and a handler need not read it again
-	var panicked *panicError
-	if errors.As(err, &panicked) {
-		args = append(args, "stack", panicked.stack)
+// logFailure logs how a task or a run failed.
+func (o *observed) logFailure(ctx context.Context, err error, took time.Duration) {
+	if o.periodic {
+		o.log.ErrorContext(ctx, "worker: run failed", "duration", took, "error", err.Error(), stackAttr(err))
+		return
 	}
-	o.log.ErrorContext(ctx, "worker: "+message, args...)
+	o.log.ErrorContext(ctx, "worker: task failed", "duration", took, "error", err.Error(), stackAttr(err))
+}
+
+// stackAttr is the stack of a panic or Goexit as an attribute, or nothing. (Errors are logged as text: they have been read
+// once, and a logger need not read them again.)
+func stackAttr(err error) slog.Attr {
+	if stack := stackOf(err); stack != "" {
+		return slog.String("stack", stack)
+	}
+	return slog.Attr{} // which handlers leave out
 }
 
 // remind is how often a worker that waits for its last tasks says so.

@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"log/slog"
+	"reflect"
 	"time"
 	"unicode/utf8"
 
@@ -96,16 +97,25 @@ func (e *ConfigError) Error() string { return "worker: config: " + e.Field + ": 
 func (e *ConfigError) Unwrap() error { return e.Err }
 
 // check says what is wrong with the arguments of New and NewPeriodic, as a *ConfigError.
-func check(name string, noHandler bool) error {
+func check(name string, handler any) error {
 	switch {
 	case name == "":
 		return &ConfigError{Field: "name", Message: "must not be empty"}
 	case !utf8.ValidString(name):
 		return &ConfigError{Field: "name", Message: fmt.Sprintf("must be valid UTF-8, is %q", name)}
-	case noHandler:
+	case isNil(handler):
 		return &ConfigError{Field: "handler", Message: "must not be nil"}
 	}
 	return nil
+}
+
+// isNil tells nil, and also a nil pointer or function inside of an interface, which would panic at every call.
+func isNil(handler any) bool {
+	if handler == nil {
+		return true
+	}
+	v := reflect.ValueOf(handler)
+	return (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()
 }
 
 func orDefault(logger *slog.Logger) *slog.Logger {

@@ -18,12 +18,12 @@ type Periodic struct {
 // NewPeriodic makes a worker that runs handler at each interval ([WithInterval], default 10 s). Name and logger are as in
 // [New]. It does not know of other processes: where several run it, each has ticks of its own.
 func NewPeriodic(name string, handler PeriodicHandler, logger *slog.Logger, opts ...Option) *Periodic {
-	p := &Periodic{handler: handler, options: resolve(opts), err: check(name, handler == nil)}
+	p := &Periodic{handler: handler, options: resolve(opts), err: check(name, handler)}
 	if p.err != nil {
 		return p
 	}
 	p.observed = observed{
-		worker: name, span: "periodic_worker.run", what: "run",
+		worker: name, span: "periodic_worker.run", periodic: true,
 		tracer: p.options.tracerProvider.Tracer(tracerName),
 		log:    orDefault(logger).With("worker", name),
 	}

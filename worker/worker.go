@@ -22,7 +22,7 @@ type Worker struct {
 // attribute worker.name; a nil logger means slog.Default(). It starts nothing, but registers the metrics, so that they can be
 // seen before the first task. What is wrong with the arguments is told by [Worker.Run].
 func New[T any](name string, handler Handler[T], logger *slog.Logger, opts ...Option) *Worker {
-	w := &Worker{options: resolve(opts), err: check(name, handler == nil)}
+	w := &Worker{options: resolve(opts), err: check(name, handler)}
 	if w.err != nil {
 		return w
 	}
@@ -37,7 +37,7 @@ func New[T any](name string, handler Handler[T], logger *slog.Logger, opts ...Op
 		w.recoverStale = recoverer.RecoverStale
 	}
 	w.observed = observed{
-		worker: name, span: "worker.process", what: "task",
+		worker: name, span: "worker.process",
 		tracer: w.options.tracerProvider.Tracer(tracerName),
 		log:    orDefault(logger).With("worker", name),
 	}
@@ -138,7 +138,7 @@ func (s *session) claimTask(claimed chan<- bool) (process func(context.Context) 
 		s.metrics.claims.Observe(time.Since(start).Seconds())
 		if err != nil && !none {
 			s.metrics.claimErrors.Inc()
-			s.logFailure(s.work, "claim failed", err)
+			s.log.ErrorContext(s.work, "worker: claim failed", "error", err.Error(), stackAttr(err))
 		}
 		claimed <- err == nil
 	})
@@ -154,7 +154,7 @@ func (s *session) recover() {
 		attempt(func() error { return s.recoverStale(s.work) }, func(err error) {
 			s.metrics.recoveries.Observe(time.Since(start).Seconds())
 			if err != nil {
-				s.logFailure(s.work, "recovering stale tasks failed", err)
+				s.log.ErrorContext(s.work, "worker: recovering stale tasks failed", "error", err.Error(), stackAttr(err))
 			}
 		})
 	}()

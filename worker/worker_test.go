@@ -235,3 +235,25 @@ func TestErrorsAreLoggedAndTheWorkerGoesOn(t *testing.T) {
 		}
 	})
 }
+
+// pointing is a handler with a pointer receiver, as most are.
+type pointing struct{ funcs }
+
+func (p *pointing) Run(context.Context) error { return nil }
+
+// A nil pointer, or a nil function, in a handler that is not nil is told as if it were nil, and not at each call.
+func TestNilInsideOfAHandlerIsRefused(t *testing.T) {
+	var none *pointing
+	for name, run := range map[string]func(context.Context) error{
+		"a worker's pointer":    worker.New[int]("w", none, quiet(), apart()).Run,
+		"a periodic's pointer":  worker.NewPeriodic("p", none, quiet(), apart()).Run,
+		"a periodic's function": worker.NewPeriodic("p", worker.PeriodicFunc(nil), quiet(), apart()).Run,
+	} {
+		ended, end := context.WithCancel(t.Context())
+		end()
+		var wrong *worker.ConfigError
+		if err := run(ended); !errors.As(err, &wrong) || wrong.Field != "handler" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
