@@ -8,6 +8,8 @@ type Source interface{ Health() Health }
 
 // Health is what a worker says about itself at one moment.
 type Health struct {
+	// Name tells this source from others of the process: a worker's id. It may be empty.
+	Name string `json:"name,omitempty"`
 	// Ready says that work is being done, or would be if there were any: every loop makes progress.
 	Ready bool `json:"ready"`
 	// Live says that a restart would not help. It is true while the database is away, and for what does not run.
@@ -18,7 +20,8 @@ type Health struct {
 
 // Loop is one loop of a worker, such as "claim:mail" or "listener".
 type Loop struct {
-	// Name is the loop and, where there is one per queue, the queue after a colon.
+	// Name is the loop and, where there is one per queue, the queue after a colon. In the answer of a handler with several
+	// sources the source's name and a slash stand before it.
 	Name string `json:"name"`
 	// OK says that the loop makes progress. A false one makes Ready false.
 	OK bool `json:"ok"`

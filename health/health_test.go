@@ -66,9 +66,33 @@ func TestHandlers(t *testing.T) {
 			}
 		})
 	}
-	if body := ask(health.Ready(well, dead), http.MethodGet).Body.String(); !strings.Contains(body, `"name":"claim:a","ok":true,"since":"2026-01-02T03:04:05Z"`) ||
-		!strings.Contains(body, `"name":"flush:b","ok":false,"dead":true,"detail":"has ended"`) {
+	if body := ask(health.Ready(well, dead), http.MethodGet).Body.String(); !strings.Contains(body, `"name":"1/claim:a","ok":true,"since":"2026-01-02T03:04:05Z"`) ||
+		!strings.Contains(body, `"name":"2/flush:b","ok":false,"dead":true,"detail":"has ended"`) {
 		t.Errorf("body %s", body)
+	}
+}
+
+// Loops of several sources are told apart, by the names of these.
+func TestNamesOfSeveralSources(t *testing.T) {
+	of := func(name string) source {
+		return source{Name: name, Ready: true, Live: true, Loops: []health.Loop{{Name: "claim:default", OK: true}}}
+	}
+	for want, sources := range map[string][]health.Source{
+		"claim:default": {of("pod-0")},
+		"pod-0/claim:default pod-1/claim:default":                   {of("pod-0"), of("pod-1")},
+		"pod-0/claim:default pod-0#2/claim:default 3/claim:default": {of("pod-0"), of("pod-0"), of("")},
+	} {
+		var body struct{ Loops []health.Loop }
+		if err := json.Unmarshal(ask(health.Ready(sources...), http.MethodGet).Body.Bytes(), &body); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, loop := range body.Loops {
+			names = append(names, loop.Name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

@@ -54,6 +54,20 @@ func TestQueueStats(t *testing.T) {
 	if got := strings.Join(rows(t, pool, `SELECT q FROM pgqueue.queue_names(3) q`), " "); got != "endless mail only dead" {
 		t.Errorf("the first three queues: %s", got)
 	}
+	for _, most := range []string{"NULL", "-1"} {
+		for function, sql := range map[string]string{
+			"queue_names": `SELECT count(*) FROM pgqueue.queue_names(` + most + `)`, "count_queues": `SELECT count(*) FROM pgqueue.count_queues('{mail}', ` + most + `)`,
+		} {
+			var refused *pgconn.PgError
+			if _, err := pool.Exec(testContext(t), sql); !errors.As(err, &refused) || refused.Code != "22023" || refused.ColumnName != "most" ||
+				refused.Message != function+": most must not be negative, but is "+most {
+				t.Errorf("%s: %v", sql, err)
+			}
+		}
+	}
+	if got := rows(t, pool, `SELECT q FROM pgqueue.queue_names(0) q`); len(got) != 0 {
+		t.Errorf("no queues: %q", got)
+	}
 }
 
 // What a statement reads is counted by the server: no table is read from end to end, and of the indexes no more than the bound.

@@ -86,14 +86,24 @@ func TestWhyNotRunning_OneReasonAtATime(t *testing.T) {
 		{"behind others", `INSERT INTO pgqueue.jobs (queue, kind, run_at) SELECT 'mail', 'send', now() - interval '1 min' FROM generate_series(1, 3)`,
 			[]string{job, ` is due since ` + utc, ` and waits behind 3 other jobs of the queue that are due too: live workers take them in turn\.$`}},
 		{"behind very many", `INSERT INTO pgqueue.jobs (queue, kind, run_at) SELECT 'mail', 'send', now() - interval '1 min' FROM generate_series(1, 10001)`,
-			[]string{job, ` and waits behind 10000 or more other jobs`}},
+			[]string{job, ` and waits behind 10000 or more other jobs of the queue that are due too: `}},
+		{"behind one other", `INSERT INTO pgqueue.jobs (queue, kind, run_at) VALUES ('mail', 'send', now() - interval '1 min')`,
+			[]string{job, ` and waits behind 1 other job of the queue that is due too: live workers take them in turn\.$`}},
+		{"behind one that can run", `INSERT INTO pgqueue.jobs (queue, kind, run_at) SELECT 'mail', k, now() - interval '1 min' FROM unnest('{send,unknown,unheard}'::text[]) k`,
+			[]string{job, ` and waits behind 1 other job of the queue that is due too: `}},
+		{"behind those that nobody can run", `INSERT INTO pgqueue.jobs (queue, kind, run_at) SELECT 'mail', 'unknown', now() - interval '1 min' FROM generate_series(1, 3)`,
+			[]string{job, ` is due since ` + utc + `[^)]*\), and nothing is in its way: `}},
+		{"behind what nobody tells of", `UPDATE pgqueue.workers SET kinds = '{}'; INSERT INTO pgqueue.jobs (queue, kind, run_at) VALUES ('mail', 'unknown', now() - interval '1 min')`,
+			[]string{job, ` and waits behind 1 other job of the queue that is due too: `}},
+		{"paused, and one before it", `SELECT pgqueue.pause('mail'); INSERT INTO pgqueue.jobs (queue, kind, run_at) VALUES ('mail', 'send', now() - interval '1 min')`,
+			[]string{job, `because the queue is paused`, `\nAlso: 1 other job of the queue is due before it\.$`}},
 		{"different things", `SELECT pgqueue.heartbeat(w, 'h', 1, '', NULL, '10 s', w = 'stopping', '{"mail": {"workers": 10, "in_flight": 10}}', k::jsonb)
 				FROM (VALUES ('w1', '{"send": {}}'), ('w2', '{"other": {}}'), ('w3', '{"other": {}}'), ('stopping', '{"send": {}}')) v (w, k)`,
 			[]string{job, `none of its 4 live workers takes it: 2 have no handler for kind "send" \(w2, w3\), 1 is busy with other jobs \(w1: 10 of 10\), 1 is stopping \(stopping\)\.$`}},
 		{"all at once", `SELECT pgqueue.pause('mail'); UPDATE pgqueue.jobs SET run_at = now() + '1 h'; DELETE FROM pgqueue.workers`,
 			[]string{job, `does not run, because the queue is paused`, `\nAlso: it is due at`, `\nAlso: no live worker serves the queue`}},
 		{"running", `UPDATE pgqueue.jobs SET state = 'running', attempt = 2, generation = 1, claimed_generation = 1, claimed_by = 'w1', claimed_at = now() - interval '65 s', lease_expires_at = now() + '25.9 s'`,
-			[]string{job, ` is running: attempt 2 is held by w1 \(live, last seen .* ago\) since ` + utc, `1 min 5 s ago\), with a lease until ` + utc, `in 25 s\), which its worker renews\.$`}},
+			[]string{job, ` is running: attempt 2 is held by w1 \(live, last seen .* ago\) since ` + utc, `1 min 5 s ago\), with a lease until ` + utc, `in 25 s\), which its worker should renew\.$`}},
 		{"running at a silent worker", `UPDATE pgqueue.workers SET seen_at = now() - interval '40 s';
 				UPDATE pgqueue.jobs SET state = 'running', attempt = 2, claimed_generation = 1, claimed_by = 'w1', claimed_at = now() - interval '65 s', lease_expires_at = now() + '25.9 s'`,
 			[]string{job, ` is running: attempt 2 is held by w1 \(silent, last seen 40 s ago\) since `}},
@@ -123,17 +133,23 @@ func TestWhyNotRunning_OneReasonAtATime(t *testing.T) {
 
 func TestWhyNotRunning_WhatIsNotLive(t *testing.T) {
 	pool := installed(t, "")
-	run(t, pool, `INSERT INTO pgqueue.history (id, run_at, created_at, finished_at, day, attempt, generation, error_count, priority, failures,
+	run(t, pool, `INSERT INTO pgqueue.history (id, run_at, created_at, claimed_at, finished_at, day, attempt, generation, error_count, priority, failures,
 			max_attempts, queue, kind, state, claimed_by, payload, metadata, tags, errors)
-		SELECT id, now(), now(), now() - interval '3 min 1 s', CASE WHEN state IN ('failed', 'dead') THEN 'infinity' ELSE (now() AT TIME ZONE 'UTC')::date END,
-			attempt, 1, 1, 1, 3, 3, 'mail', 'send', state, 'w1', '{}', '{}', '{}', '[{"code": "old"}, {"code": "smtp_down", "message": "no route"}]'
-		FROM (VALUES (1, 'succeeded', 2), (2, 'cancelled', 0), (3, 'cancelled', 1), (4, 'failed', 1), (5, 'dead', 3)) v (id, state, attempt)`)
+		SELECT id, now(), now(), CASE WHEN claimed THEN now() END, now() - interval '3 min 1 s', CASE WHEN state IN ('failed', 'dead') THEN 'infinity' ELSE (now() AT TIME ZONE 'UTC')::date END,
+			attempt, 1, 1, 1, 3, 3, 'mail', 'send', state, 'w1', '{}', '{}', '{}', errors::jsonb
+		FROM (VALUES (1, 'succeeded', 2, true, '[{"code": "old"}]'), (2, 'cancelled', 0, false, NULL), (3, 'cancelled', 1, false, '[{"code": "smtp_down", "message": "no route", "attempt": 1}]'),
+			(4, 'failed', 1, true, '[{"code": "old"}, {"code": "smtp_down", "message": "no route"}]'), (5, 'dead', 3, true, '[{"code": "smtp_down", "message": "no route"}]'),
+			(6, 'cancelled', 2, true, '[{"code": "old", "attempt": 1}, {"code": "gone", "message": "no such user", "attempt": 2}]'),
+			(7, 'cancelled', 2, true, '[{"code": "old", "attempt": 1}]'), (10, 'cancelled', 2, true, '[{"code": "lease_expired", "attempt": 2}]')) v (id, state, attempt, claimed, errors)`)
 	run(t, pool, `SELECT setval('pgqueue.jobs_id_seq', 8)`)
 	run(t, pool, `INSERT INTO pgqueue.queues (name, history) VALUES ('bulk', 'off'), ('mail', 'full')`)
+	requireWords(t, why(t, pool, 10), ` was cancelled at `+utc+`3 min 1 s ago\), on request, after the lease of attempt 2 by w1 had run out\.$`)
 	for id, want := range map[int64]string{
 		1:  `^Job 1 \(kind "send", queue "mail"\) has succeeded at ` + utc + `3 min 1 s ago\), in attempt 2 by w1\.$`,
-		2:  `^Job 2 \(kind "send", queue "mail"\) was cancelled at ` + utc + `3 min 1 s ago\), after no attempt\.$`,
-		3:  ` was cancelled at ` + utc + `3 min 1 s ago\), after 1 attempt\.$`,
+		2:  `^Job 2 \(kind "send", queue "mail"\) was cancelled at ` + utc + `3 min 1 s ago\), on request, while it waited, after no attempt\.$`,
+		3:  ` was cancelled at ` + utc + `3 min 1 s ago\), on request, while it waited, after 1 attempt, the last error was smtp_down: no route\.$`,
+		6:  ` was cancelled at ` + utc + `3 min 1 s ago\), in attempt 2 by w1: by its handler, or because that failed after somebody had asked for it, with the error gone: no such user\.$`,
+		7:  ` was cancelled at ` + utc + `3 min 1 s ago\), in attempt 2 by w1: on request, or by its handler, which gave no error\.$`,
 		4:  ` has failed at ` + utc + `3 min 1 s ago\), in attempt 1: trying again is pointless, said its handler, with the error smtp_down: no route\. All the same, SELECT pgqueue\.retry\(4\) runs it again\.$`,
 		5:  ` is dead since ` + utc + `3 min 1 s ago\): 3 of 3 attempts have failed, the last one with the error smtp_down: no route\. SELECT pgqueue\.retry\(5\) runs it again\.$`,
 		8:  `^There is no job 8 any more, and no history of it\. The number was given out: .* its history is gone \(it goes back to \d{4}-\d\d-\d\d\) or is not kept \(of successes in queue "bulk"\), or somebody deleted it\.$`,

@@ -72,7 +72,7 @@ func TestC14_WhatAPoolerSaysIsExplained(t *testing.T) {
 			t.Errorf("explained twice: %v", again)
 		}
 	}
-	if err := pgqueue.PoolerError(context.Canceled); err != context.Canceled { //nolint:errorlint // the very same
+	if err := pgqueue.PoolerError(context.Canceled); err != context.Canceled {
 		t.Errorf("error %v", err)
 	}
 }

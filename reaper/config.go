@@ -40,7 +40,7 @@ type Config struct {
 	// CallTimeout bounds each call of a target. 5 s.
 	CallTimeout time.Duration
 
-	// Logger gets one warning when a target begins to fail. Nil means slog.Default().
+	// Logger gets a warning when a target begins to fail, and one a minute while it goes on. Nil means slog.Default().
 	Logger *slog.Logger
 
 	// Observer may implement any of the observer interfaces of this package; what it does not implement is not called.

@@ -53,6 +53,57 @@ func TestSilenceOfATargetIsShown(t *testing.T) {
 	})
 }
 
+// A target whose store answers while Recover fails makes no progress: neither a ping nor the grace hides that. The log says it again
+// once a minute.
+func TestAnAnswerOfTheStoreIsNoProgress(t *testing.T) {
+	for name, test := range map[string]struct {
+		fail   func(ctx context.Context) error
+		reason string
+	}{
+		"refused": {func(context.Context) error { return errors.New("permission denied") }, "failed with *errors.errorString"},
+		"locked":  {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, "no answer in time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				var down atomic.Bool
+				s := &store{recover: func(ctx context.Context, _ int) (reaper.Recovered, error) {
+					if down.Load() {
+						return reaper.Recovered{}, test.fail(ctx)
+					}
+					return reaper.Recovered{}, nil
+				}}
+				r, log := newReaper(t, reaper.Config{Jitter: -1}, reaper.Target{Name: "q", Recoverer: pinged{s}})
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- r.Run(ctx) }()
+				time.Sleep(21 * time.Second)
+				down.Store(true)
+				time.Sleep(10 * time.Second)
+				for at := 10 * time.Second; at < 5*time.Minute; at += time.Second {
+					got := r.Status().Targets[0]
+					if silent := time.Since(got.Silent); silent > at || silent < at-5*time.Second || at > 11*time.Second && got.Reason != test.reason {
+						t.Fatalf("%v after it began to fail: silent for %v, %+v", at, silent, got)
+					}
+					time.Sleep(time.Second)
+				}
+				// Recover is tried every 15 s, after the grace, so the first one after a minute may come that much later.
+				if n := log.count("level=WARN"); n != 5 && n != 4 {
+					t.Errorf("%d warnings in five minutes:\n%s", n, log.text.String())
+				}
+				down.Store(false)
+				time.Sleep(21 * time.Second)
+				if got := r.Status().Targets[0]; !got.Silent.IsZero() || got.Outage {
+					t.Errorf("after it works again: %+v", got)
+				}
+				stop()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // quits ends the goroutine of the loop that tells it of a failure.
 type quits struct{}
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"time"
 )
@@ -21,11 +22,13 @@ func (r *Reaper) recoverLoop(ctx context.Context, t *target) {
 			switch _, err := r.pass(ctx, t); {
 			case ctx.Err() != nil:
 				return
-			case err != nil && outage == nil:
-				r.config.Logger.Warn("reaper: cannot recover stale leases", "target", t.Name, "error", err)
-				outage = newOutage(r.config.Grace)
 			case err != nil:
+				if outage == nil {
+					outage = newOutage(r.config.Grace)
+				}
 				outage.again()
+				outage.away = false
+				r.cannotRecover(t, outage, err)
 			case outage != nil:
 				r.config.Logger.Info("reaper: recovers stale leases again", "target", t.Name)
 				outage = nil
@@ -48,6 +51,8 @@ func (r *Reaper) recoverLoop(ctx context.Context, t *target) {
 type outage struct {
 	grace time.Duration
 	since time.Time // the first answer since the last failure; zero while there is none
+	away  bool      // since the last Recover the store itself could not be reached
+	log   outageLog
 }
 
 func newOutage(grace time.Duration) *outage { return &outage{grace: grace} }
@@ -81,12 +86,38 @@ func (r *Reaper) overcome(ctx context.Context, t *target, o *outage) bool {
 	if !ok {
 		return o.answered() // nothing to ask: the grace is all there is
 	}
-	err := r.call(ctx, t, "ping", pinger.Ping)
+	// Where the store was away, an answer is progress: what remains is the grace. Where it answered all the time and Recover
+	// failed all the same (a lock, a missing right), only Recover itself can show that leases are taken again.
+	err := r.call(ctx, t, "ping", o.away, pinger.Ping)
 	if err != nil {
+		if ctx.Err() == nil {
+			o.away = true
+			r.cannotRecover(t, o, err)
+		}
 		o.again()
 		return false
 	}
 	return o.answered()
+}
+
+// cannotRecover logs a failure of an outage.
+func (r *Reaper) cannotRecover(t *target, o *outage, err error) {
+	r.config.Logger.Log(context.Background(), o.log.level(), "reaper: cannot recover stale leases", "target", t.Name, "error", err)
+}
+
+// outageRepeat is how often an outage that goes on is logged again.
+const outageRepeat = time.Minute
+
+// outageLog decides how loud the failures of one outage are: the first is a warning, and then one a minute; those between
+// are for debugging.
+type outageLog struct{ warned time.Time }
+
+func (o *outageLog) level() slog.Level {
+	if now := time.Now(); o.warned.IsZero() || now.Sub(o.warned) >= outageRepeat {
+		o.warned = now
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
 }
 
 // pass takes stale leases until a batch is not full.
@@ -99,7 +130,7 @@ func (r *Reaper) pass(ctx context.Context, t *target) (total Recovered, err erro
 	}()
 	for range maxRepeats {
 		var recovered Recovered
-		err := r.call(ctx, t, "recover", func(ctx context.Context) (err error) {
+		err := r.call(ctx, t, "recover", true, func(ctx context.Context) (err error) {
 			recovered, err = t.Recoverer.Recover(ctx, r.config.Limit)
 			return err
 		})
@@ -125,6 +156,7 @@ func (r *Reaper) pass(ctx context.Context, t *target) (total Recovered, err erro
 // maintainLoop maintains one target until ctx ends.
 func (r *Reaper) maintainLoop(ctx context.Context, t *target) {
 	retry := time.Duration(0)
+	var log outageLog
 	for ctx.Err() == nil {
 		wait := r.config.MaintainEvery
 		switch err := r.maintain(ctx, t); {
@@ -132,14 +164,11 @@ func (r *Reaper) maintainLoop(ctx context.Context, t *target) {
 			return
 		case err == nil && retry > 0:
 			r.config.Logger.Info("reaper: maintenance works again", "target", t.Name)
-			retry = 0
+			retry, log = 0, outageLog{}
 		case err == nil:
-		case retry == 0:
-			r.config.Logger.Warn("reaper: maintenance failed", "target", t.Name, "error", err)
-			retry = min(r.config.Interval, r.config.MaintainEvery)
-			wait = retry
 		default:
-			retry = min(2*retry, r.config.MaintainEvery)
+			r.config.Logger.Log(context.Background(), log.level(), "reaper: maintenance failed", "target", t.Name, "error", err)
+			retry = min(max(2*retry, r.config.Interval), r.config.MaintainEvery)
 			wait = retry
 		}
 		wait = r.jittered(wait)
@@ -152,7 +181,7 @@ func (r *Reaper) maintainLoop(ctx context.Context, t *target) {
 
 // maintain calls Maintain once.
 func (r *Reaper) maintain(ctx context.Context, t *target) error {
-	err := r.call(ctx, t, "maintain", t.Maintainer.Maintain)
+	err := r.call(ctx, t, "maintain", true, t.Maintainer.Maintain)
 	if err == nil {
 		r.update(t, func(status *TargetStatus) { status.LastMaintain = time.Now() })
 	}
@@ -162,8 +191,9 @@ func (r *Reaper) maintain(ctx context.Context, t *target) error {
 var errGoexit = errors.New("called runtime.Goexit")
 
 // call calls a target with a limit, contains its panic, and notes its failure. It runs on a goroutine of its own, so
-// that runtime.Goexit does not end the loop. It returns only when the call has: two never overlap.
-func (r *Reaper) call(ctx context.Context, t *target, operation string, function func(ctx context.Context) error) error {
+// that runtime.Goexit does not end the loop. It returns only when the call has: two never overlap. progress says that its
+// success is progress of the loop.
+func (r *Reaper) call(ctx context.Context, t *target, operation string, progress bool, function func(ctx context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, r.config.CallTimeout)
 	defer cancel()
 	loop := &t.recovers
@@ -186,7 +216,11 @@ func (r *Reaper) call(ctx context.Context, t *target, operation string, function
 		result = function(limited)
 	}()
 	err := <-done
-	loop.Done(err)
+	if err == nil && !progress {
+		loop.Answered()
+	} else {
+		loop.Done(err)
+	}
 	if err == nil || ctx.Err() != nil {
 		return err // a call that the stop interrupted has not failed
 	}

@@ -24,8 +24,9 @@ type TargetStatus struct {
 	// NextPass is when the next pass, or look at a store that is down, is due; zero while one is under way and when
 	// Run is not.
 	NextPass time.Time
-	// Answered is when Recover or Ping last brought an answer, or when Run began. Silent is since when they have brought none,
-	// because they fail or hang; zero if they do. Reason says why, without the store's own words: it is safe to show.
+	// Answered is when Recover last brought an answer, or when Run began. Silent is since when it has brought none, because it
+	// fails or hangs; zero if it does. After the store could not be reached Ping's answer counts too: what is left is the grace.
+	// Reason says why, without the store's own words: it is safe to show.
 	Answered, Silent time.Time
 	Reason           string
 	// Ended says that a loop of the target has ended although Run is under way, and Hung that one has been at one call for

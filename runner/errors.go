@@ -24,7 +24,8 @@ var (
 	ErrLeaseLost = errors.New("runner: lease lost")
 	// ErrDeadline means that the attempt ran past its deadline. It matches [context.DeadlineExceeded].
 	ErrDeadline error = deadlineError{}
-	// ErrStopping means that the runner stops and will not wait longer. An error returned because of it spends nothing.
+	// ErrStopping means that the runner stops and will not wait longer. An error returned because of it spends nothing,
+	// except in package outbox where the table has no column for failures: there the claim was counted.
 	ErrStopping = errors.New("runner: stopping")
 	// ErrCancelled means that somebody asked for the task to be cancelled.
 	ErrCancelled = errors.New("runner: cancellation requested")

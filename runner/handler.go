@@ -10,7 +10,8 @@ import "context"
 //
 // What Handle returns decides what becomes of the task:
 //
-//   - nil: succeeded, and the result is stored with the success. After the deadline it is too late: failed attempt.
+//   - nil: succeeded, and the result is stored with the success. After the deadline it is too late: failed attempt,
+//     unless a stop had ended the context before.
 //   - [Permanent], [RetryAfter], [SnoozeFor], [Pause], [CancelWith], [ErrSettled], [ErrConfirm], anywhere in the chain: as
 //     these say, also when the context has ended.
 //   - any other error after the context has ended: cause [ErrStopping] or [ErrLeaseLost], released and nothing spent;

@@ -158,6 +158,37 @@ func TestClaimsDoNotRunAhead(t *testing.T) {
 	}
 }
 
+// Handlers that were never measured get what the free slots take, whatever the batch is: the rest is left to others that are idle.
+func TestTheFirstClaimsTakeNoMoreThanTheSlots(t *testing.T) {
+	for _, kinds := range [][]KindConfig{nil, {{Name: "a"}}, {{Name: "a"}, {Name: "b"}, {Name: "c", Workers: 1}}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake(0)
+			slow := handle(func(context.Context, *Task[int]) error { time.Sleep(6 * time.Second); return nil })
+			config := Config{Workers: 6, Poll: time.Second, Kinds: kinds}
+			first, second := start(t, renewing{f}, slow, config), start(t, renewing{f}, slow, config)
+			pass(10 * time.Second)
+			for range 12 {
+				f.add("a", 0)
+			}
+			first.Wake()
+			synctest.Wait() // the other one has heard nothing yet
+			free := 6
+			if len(kinds) > 1 {
+				free = 5 // one slot is for the other kinds
+			}
+			if st := first.Status(); st.InFlight != free || st.Buffered > 6-free {
+				t.Errorf("kinds %v: the first one runs %d and holds %d more", kinds, st.InFlight, st.Buffered)
+			}
+			second.Wake()
+			synctest.Wait()
+			if a, b := first.Status(), second.Status(); a.InFlight != free || b.InFlight != free || a.Buffered > 6-free || b.Buffered > 6-free {
+				t.Errorf("kinds %v: %d and %d run, %d and %d wait", kinds, a.InFlight, b.InFlight, a.Buffered, b.Buffered)
+			}
+			pass(20 * time.Second)
+		})
+	}
+}
+
 // Without renewal a task that cannot start at once is given back.
 func TestNoWaitingWithoutRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

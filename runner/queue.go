@@ -68,7 +68,8 @@ type Task[P any] struct {
 	Kind  string // selects bounds in [Config].Kinds; may be empty where a queue has one kind only
 	Class Class
 
-	// Attempt counts the claims of this task, this one included. Failures counts the attempts that failed before,
+	// Attempt counts the claims of this task, this one included, and in package outbox, where the table has no column for failures,
+	// those alone that spent something: it does not rise by a snooze. Failures counts the attempts that failed before,
 	// and MaxAttempts says how many may; zero means that the queue does not say.
 	Attempt     int
 	Failures    int

@@ -115,7 +115,7 @@ type Status struct {
 	PollWakes uint64
 	DueWakes  uint64 // because a scheduled task had become due
 
-	Kinds []KindStatus // as configured; nil where kinds are not told apart, or nothing has run yet
+	Kinds []KindStatus // as configured, also before anything has run; nil where kinds are not told apart
 	Loops []LoopStatus // while it runs; see Lifecycle
 }
 
@@ -132,6 +132,10 @@ func (r *Runner[P, R]) Status() Status {
 	r.mu.Unlock()
 	if s != nil {
 		s.describe(&st)
+	} else {
+		for _, k := range r.config.Kinds {
+			st.Kinds = append(st.Kinds, KindStatus{Kind: k.Name, Workers: k.Workers})
+		}
 	}
 	if st.Lifecycle == Running || st.Lifecycle == Stopping {
 		st.Loops = s.loops()

@@ -85,6 +85,15 @@ func (p *Pulse) Done(err error) {
 	p.last, p.trying, p.reason = now, time.Time{}, ""
 }
 
+// Answered says that a call ended well which is no progress by itself, such as a look whether the store can be reached: what
+// could not be done is still not done.
+func (p *Pulse) Answered() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls--
+	p.called = time.Now()
+}
+
 // Excuse says that there is nothing left to try, although the last call failed.
 func (p *Pulse) Excuse() {
 	p.mu.Lock()

@@ -52,6 +52,11 @@ func TestPulse(t *testing.T) {
 		if s := p.State(); !s.Trying.Equal(called) || !s.Last.Equal(called) || s.Reason != "no answer in time" {
 			t.Errorf("trying again: %+v", s)
 		}
+		p.Call() // beside it, and no progress
+		p.Answered()
+		if s := p.State(); !s.Trying.Equal(called) || !s.Last.Equal(called) || s.Reason != "no answer in time" {
+			t.Errorf("after an answer that is no progress: %+v", s)
+		}
 		p.Excuse()
 		if p.State().Trying.IsZero() {
 			t.Error("excused with a call under way")

@@ -8,6 +8,7 @@ DROP FUNCTION {schema}.why_no_worker(text, text, timestamptz);
 DROP FUNCTION {schema}.table_lockers_in_words(regclass);
 DROP FUNCTION {schema}.lockers_in_words(xid, regclass, boolean);
 DROP FUNCTION {schema}.sessions_in_words(int[], xid[]);
+DROP FUNCTION {schema}.query_in_words(text);
 DROP FUNCTION {schema}.in_words(timestamptz);
 DROP FUNCTION {schema}.in_words(interval);
 DROP VIEW {schema}.attempts;

@@ -30,7 +30,7 @@ BEGIN
             FROM pg_proc p
             WHERE p.pronamespace = n.oid
               AND p.proname = ANY (ARRAY['heartbeat', 'goodbye', 'queue_names', 'count_queues', 'cached_stats', 'why_not_running',
-                                         'in_words', 'sessions_in_words', 'lockers_in_words', 'table_lockers_in_words',
+                                         'in_words', 'query_in_words', 'sessions_in_words', 'lockers_in_words', 'table_lockers_in_words',
                                          'why_no_worker', 'how_it_ended'])
          ) x
     WHERE n.nspname = {schema_literal}
@@ -198,6 +198,10 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp S
 SET enable_sort = off SET plan_cache_mode = force_generic_plan SET jit = off AS {tag}
 #variable_conflict use_column
 BEGIN
+    IF queue_names.most IS NULL OR queue_names.most < 0 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', COLUMN = 'most',
+            MESSAGE = format('queue_names: most must not be negative, but is %s', coalesce(queue_names.most::text, 'NULL'));
+    END IF;
     RETURN QUERY
     WITH RECURSIVE pending AS (
         (SELECT j.queue, 1 AS n FROM {schema}.jobs j WHERE j.state = 'pending' ORDER BY j.queue LIMIT 1)
@@ -238,6 +242,10 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 10 SET search_path = pg_catalog, p
 SET enable_sort = off SET plan_cache_mode = force_generic_plan SET jit = off AS {tag}
 #variable_conflict use_column
 BEGIN
+    IF count_queues.most IS NULL OR count_queues.most < 0 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', COLUMN = 'most',
+            MESSAGE = format('count_queues: most must not be negative, but is %s', coalesce(count_queues.most::text, 'NULL'));
+    END IF;
     RETURN QUERY
     SELECT u.queue, least(due.n[1], count_queues.most), least(due.n[2], count_queues.most), least(due.n[3], count_queues.most),
            least(due.n[4], count_queues.most), due.oldest,
@@ -589,6 +597,72 @@ END {tag};
 COMMENT ON FUNCTION {schema}.in_words(timestamptz) IS
     'pgqueue: a time for people, in UTC and as a distance: 2030-01-31 12:00:00 UTC (in 2 h 5 min).';
 
+-- What a session runs, for people who may not see data: every string, number and comment is left out, for they may hold what belongs
+-- to a payload, or a password. Read token by token, as Postgres does, because a quote within a comment, a name or another string begins
+-- nothing. Where a literal has no end in the text (which the server cuts too), or where it depends on the session's
+-- standard_conforming_strings whether it ends, the rest is left out. Its own text must not depend on that either: hence E''.
+CREATE FUNCTION {schema}.query_in_words(query text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS {tag}
+DECLARE
+    rest  text := left(query, 2000);
+    shown text := '';
+    token text;
+    depth int;
+    place int;
+BEGIN
+    WHILE rest <> '' AND length(shown) <= 300 LOOP
+        -- Blanks, and comments to the end of the line.
+        token := substring(rest FROM E'^(?:[[:space:]]|--[^\\n\\r]*)+');
+        IF token IS NOT NULL THEN
+            shown := shown || ' ';
+        ELSIF left(rest, 2) = '/*' THEN -- these nest
+            depth := 1;
+            place := 3;
+            WHILE depth > 0 AND place <= length(rest) LOOP
+                depth := depth + CASE substr(rest, place, 2) WHEN '/*' THEN 1 WHEN '*/' THEN -1 ELSE 0 END;
+                place := place + CASE WHEN substr(rest, place, 2) IN ('/*', '*/') THEN 2 ELSE 1 END;
+            END LOOP;
+            token := left(rest, place - 1);
+            shown := shown || ' ';
+        ELSIF left(rest, 1) = '"' THEN -- a name
+            token := substring(rest FROM '^"(?:[^"]|"")*"');
+            shown := shown || coalesce(token, '');
+        ELSIF left(rest, 1) = '''' THEN
+            token := substring(rest FROM '^''(?:[^'']|'''')*''');
+            IF position(E'\\''' IN token) > 0 THEN
+                token := NULL;
+            END IF;
+            shown := shown || '?';
+        ELSIF left(rest, 2) IN ('e''', 'E''') THEN
+            token := substring(rest FROM E'^.''(?:[^''\\\\]|\\\\.|'''')*''');
+            shown := shown || '?';
+        ELSIF rest ~ E'^[.]?[0-9]' THEN
+            token := substring(rest FROM E'^[.]?[0-9][0-9a-zA-Z_.]*');
+            shown := shown || '?';
+        ELSIF rest ~ E'^[$](?:[a-zA-Z_]|[^\\u0001-\\u007f]|[$])' THEN
+            token := substring(rest FROM E'^[$](?:[a-zA-Z_0-9]|[^\\u0001-\\u007f])*[$]');
+            place := strpos(substr(rest, length(token) + 1), token);
+            token := CASE WHEN place > 0 THEN left(rest, 2 * length(token) + place - 1) END;
+            shown := shown || '?';
+        ELSE
+            -- A key word or name, a parameter, or one character of anything else.
+            token := coalesce(substring(rest FROM E'^(?:[a-zA-Z_]|[^\\u0001-\\u007f])(?:[a-zA-Z_0-9$]|[^\\u0001-\\u007f])*'),
+                              substring(rest FROM E'^[$][0-9]+'), left(rest, 1));
+            shown := shown || token;
+        END IF;
+        rest := substr(rest, length(token) + 1);
+        IF rest IS NULL THEN
+            shown := shown || '…';
+            EXIT;
+        END IF;
+    END LOOP;
+    shown := btrim(regexp_replace(shown, ' +', ' ', 'g'));
+    RETURN CASE WHEN length(shown) > 300 OR rest <> '' THEN left(shown, 300) || '…' ELSE shown END;
+END {tag};
+
+COMMENT ON FUNCTION {schema}.query_in_words(text) IS
+    'pgqueue: a query for people, without its strings, numbers and comments, cut to 300 characters.';
+
 -- Who holds some locks, for people. A prepared transaction has no process.
 CREATE FUNCTION {schema}.sessions_in_words(pids int[], xids xid[] DEFAULT '{}') RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS {tag}
@@ -605,7 +679,7 @@ BEGIN
                          THEN format('what it does is not shown to role %s, which owns this function: GRANT pg_read_all_stats TO it', quote_ident(current_user))
                      ELSE format('%s, %s: %s', coalesce(a.state, 'state unknown'),
                          CASE WHEN a.state = 'active' THEN 'query' ELSE 'last query' END,
-                         left(regexp_replace(a.query, '[[:space:]]+', ' ', 'g'), 300)) END) END AS words
+                         {schema}.query_in_words(a.query)) END) END AS words
         FROM (SELECT DISTINCT u.pid FROM unnest(pids) u (pid) WHERE u.pid IS NOT NULL) p
              LEFT JOIN pg_stat_activity a ON a.pid = p.pid
         UNION ALL
@@ -617,7 +691,7 @@ BEGIN
 END {tag};
 
 COMMENT ON FUNCTION {schema}.sessions_in_words(int[], xid[]) IS
-    'pgqueue: sessions for people: process, user, application, since when, query; and prepared transactions.';
+    'pgqueue: sessions for people: process, user, application, since when, query without its literals; and prepared transactions.';
 
 -- The transactions that a row names as its lockers, if they are still under way. xmax is one transaction, or a multixact of several, and
 -- only the flags of the row, which SQL does not show, say which: so first the one, then the other. The number of a savepoint that
@@ -770,14 +844,24 @@ DECLARE
     quiet text;
 BEGIN
     -- By the primary key, once in each partition.
-    SELECT x.kind, x.queue, x.state, x.finished_at, x.attempt, x.failures, x.max_attempts, x.claimed_by, x.errors->-1 AS last INTO h
+    SELECT x.kind, x.queue, x.state, x.finished_at, x.attempt, x.failures, x.max_attempts, x.claimed_at, x.claimed_by, x.errors->-1 AS last INTO h
     FROM {schema}.history x WHERE x.id = how_it_ended.id ORDER BY x.finished_at DESC LIMIT 1;
     IF FOUND THEN
         error := coalesce(h.last->>'code', 'unknown') || coalesce(': ' || nullif(h.last->>'message', ''), '');
         RETURN format('Job %s (kind "%s", queue "%s") ', how_it_ended.id, h.kind, h.queue) || CASE h.state
             WHEN 'succeeded' THEN format('has succeeded at %s, in attempt %s by %s.', {schema}.in_words(h.finished_at), h.attempt, coalesce(h.claimed_by, 'somebody unknown'))
-            WHEN 'cancelled' THEN format('was cancelled at %s, after %s.', {schema}.in_words(h.finished_at),
-                CASE h.attempt WHEN 0 THEN 'no attempt' WHEN 1 THEN '1 attempt' ELSE h.attempt || ' attempts' END)
+            -- What is stored does not always tell who it was; what is certain is said as such. The claim is still open in the row of a job
+            -- that was not waiting.
+            WHEN 'cancelled' THEN format('was cancelled at %s, ', {schema}.in_words(h.finished_at)) || CASE
+                WHEN h.claimed_at IS NULL THEN format('on request, while it waited, after %s.',
+                    CASE h.attempt WHEN 0 THEN 'no attempt' WHEN 1 THEN '1 attempt' ELSE h.attempt || ' attempts' END
+                    || CASE WHEN h.last IS NOT NULL THEN ', the last error was ' || error ELSE '' END)
+                WHEN h.last->>'attempt' IS DISTINCT FROM h.attempt::text
+                    THEN format('in attempt %s by %s: on request, or by its handler, which gave no error.', h.attempt, coalesce(h.claimed_by, 'somebody unknown'))
+                WHEN h.last->>'code' = 'lease_expired'
+                    THEN format('on request, after the lease of attempt %s by %s had run out.', h.attempt, coalesce(h.claimed_by, 'somebody unknown'))
+                ELSE format('in attempt %s by %s: by its handler, or because that failed after somebody had asked for it, with the error %s.',
+                    h.attempt, coalesce(h.claimed_by, 'somebody unknown'), error) END
             WHEN 'failed'    THEN format('has failed at %s, in attempt %s: trying again is pointless, said its handler, with the error %s. All the same, SELECT %I.retry(%s) runs it again.',
                 {schema}.in_words(h.finished_at), h.attempt, error, {schema_literal}, how_it_ended.id)
             ELSE                  format('is dead since %s: %s of %s attempts have failed, the last one with the error %s. SELECT %I.retry(%s) runs it again.',
@@ -801,7 +885,7 @@ END {tag};
 COMMENT ON FUNCTION {schema}.how_it_ended(bigint) IS
     'pgqueue: how a job that is not live ended, for people, or why there is none of this number.';
 
-REVOKE ALL ON FUNCTION {schema}.in_words(interval), {schema}.in_words(timestamptz), {schema}.sessions_in_words(int[], xid[]),
+REVOKE ALL ON FUNCTION {schema}.in_words(interval), {schema}.in_words(timestamptz), {schema}.query_in_words(text), {schema}.sessions_in_words(int[], xid[]),
     {schema}.lockers_in_words(xid, regclass, boolean), {schema}.table_lockers_in_words(regclass), {schema}.why_no_worker(text, text, timestamptz),
     {schema}.how_it_ended(bigint) FROM PUBLIC;
 
@@ -828,7 +912,10 @@ DECLARE
     no_worker  text;
     worker     text;
     paused     record;
+    handled    text[];
+    looked     bigint;
     ahead      bigint;
+    others     text;
     head       text;
     failed     text := '';
 BEGIN
@@ -905,7 +992,7 @@ BEGIN
                         THEN 'The reaper of a live worker of the queue takes it back within seconds (5 s, unless set otherwise)'
                         ELSE 'Nobody takes it back, because ' || coalesce({schema}.why_no_worker(job.queue, job.kind, job.run_at), 'every live worker of the queue is stopping') END || '.';
         ELSE
-            head := head || 'with a lease until ' || {schema}.in_words(job.lease_expires_at) || ', which its worker renews.';
+            head := head || 'with a lease until ' || {schema}.in_words(job.lease_expires_at) || ', which its worker should renew.';
         END IF;
         IF job.cancel_requested_at IS NOT NULL THEN
             head := head || E'\nIt was asked to stop at ' || {schema}.in_words(job.cancel_requested_at)
@@ -939,31 +1026,38 @@ BEGIN
         reasons := reasons || no_worker;
     END IF;
 
-    -- What a claim would take before it, counted by index and no further than a bound.
+    -- What a claim would take before it, looked at by index and no further than a bound. Jobs that no live worker of the queue has a
+    -- handler for are not in its way; NULL = that is not known.
     IF NOT job.later THEN
-        SELECT count(*) INTO ahead
-        FROM (SELECT FROM generate_series(1, job.priority) p (priority)
+        SELECT CASE WHEN NOT bool_or(w.kinds = '{}') THEN array_agg(DISTINCT k.kind) END INTO handled
+        FROM {schema}.live_workers w
+             LEFT JOIN LATERAL jsonb_object_keys(CASE WHEN jsonb_typeof(w.kinds) = 'object' THEN w.kinds END) k (kind) ON true
+        WHERE w.queues ? job.queue;
+        SELECT count(*), count(*) FILTER (WHERE handled IS NULL OR x.kind = ANY (handled)) INTO looked, ahead
+        FROM (SELECT r.kind FROM generate_series(1, job.priority) p (priority)
                    CROSS JOIN LATERAL (
-                      SELECT FROM {schema}.jobs j
+                      SELECT j.kind FROM {schema}.jobs j
                       WHERE j.queue = job.queue AND j.priority = p.priority::smallint AND j.state = 'pending' AND j.run_at <= statement_timestamp()
                         AND (p.priority < job.priority OR (j.run_at, j.id) < (job.run_at, why_not_running.id))
                       ORDER BY j.run_at, j.id LIMIT 10000) r
               LIMIT 10000) x;
+        others := ahead || CASE WHEN looked >= 10000 THEN ' or more' ELSE '' END || CASE WHEN ahead = 1 AND looked < 10000 THEN ' other job' ELSE ' other jobs' END
+            || ' of the queue' || CASE WHEN ahead = 1 AND looked < 10000 THEN '%s is due ' ELSE '%s are due ' END;
     END IF;
 
     IF cardinality(reasons) = 0 THEN
         RETURN head || ' is due since ' || {schema}.in_words(job.run_at) || CASE WHEN ahead > 0 THEN
-                format(' and waits behind %s other jobs of the queue that are due too: live workers take them in turn.', CASE WHEN ahead >= 10000 THEN '10000 or more' ELSE ahead::text END)
+                ' and waits behind ' || format(others, ' that') || 'too: live workers take them in turn.'
             ELSE ', and nothing is in its way: a worker should claim it within its poll interval (1 s, unless set otherwise).' END || failed || lag;
     END IF;
     IF ahead > 0 THEN
-        reasons := reasons || format('%s other jobs of the queue are due before it', CASE WHEN ahead >= 10000 THEN '10000 or more' ELSE ahead::text END);
+        reasons := reasons || (format(others, '') || 'before it');
     END IF;
     RETURN head || ' does not run, because ' || array_to_string(reasons, E'.\nAlso: ') || '.' || failed || lag;
 END {tag};
 
 COMMENT ON FUNCTION {schema}.why_not_running(bigint) IS
-    'pgqueue: why a job does not run, in words: due later, paused, locked and by whom, no worker, no handler, all busy, or who runs it, or how it ended. Never waits for a lock. It shows the query of a session that holds a lock.';
+    'pgqueue: why a job does not run, in words: due later, paused, locked and by whom, no worker, no handler, all busy, or who runs it, or how it ended. Never waits for a lock. It shows the query of a session that holds a lock, without its strings and numbers.';
 REVOKE ALL ON FUNCTION {schema}.why_not_running(bigint) FROM PUBLIC;
 
 -- -------------------------------------------------------------------------------------------------- one row must not stop cleanup ----
