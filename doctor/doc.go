@@ -8,7 +8,7 @@
 //	}
 //	fmt.Print(report)
 //
-// It compares the catalog with what the migrations make; looks at roles, row-level security and settings; at dead rows and at what keeps
+// It compares the catalog with what the migrations make; looks at roles, rights of everybody, row-level security and settings; at dead rows and at what keeps
 // vacuum from removing them; at publications, foreign keys and triggers that others put on the tables; and at jobs, queues and
 // partitions that no worker of pgqueue would leave as they are. docs/doctor.md lists the checks; [Checks] does so in Go.
 //

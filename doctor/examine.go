@@ -30,7 +30,7 @@ func Examine(ctx context.Context, db Database, options Options) (*Report, error)
 	if err != nil {
 		return nil, fmt.Errorf("doctor: %w", err)
 	}
-	x := &examination{db: db, o: options}
+	x := &examination{db: inUTF8{db}, asSet: db, o: options}
 	report, err := x.run(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("doctor: examine schema %q: %w", options.Schema, err)
@@ -40,7 +40,8 @@ func Examine(ctx context.Context, db Database, options Options) (*Report, error)
 
 // examination is one call of Examine: what was asked, and what several checks want to know.
 type examination struct {
-	db     Database
+	db     Database // every transaction is in UTF-8
+	asSet  Database // the same, with the settings of the connection
 	o      Options
 	server Server
 	state  migrations.State

@@ -40,7 +40,7 @@ func setting(check string) func(context.Context, *examination) ([]Finding, error
 func registry() []entry {
 	return []entry{
 		{Check{"schema-version", Error, "The schema is missing, older or newer than this binary knows, or its migration was interrupted."}, schemaVersion, false},
-		{Check{"standby", Error, "The server is a standby and takes no writes."}, readOnlyServer, false},
+		{Check{"standby", Warning, "The server is a standby and takes no writes."}, readOnlyServer, false},
 
 		{Check{"drift-table", Error, "A table of the migrations is missing, unlogged, or otherwise not as they made it."}, driftTables, true},
 		{Check{"drift-column", Error, "A column is missing, is changed, or is none of the migrations' making."}, driftColumns, true},
@@ -51,12 +51,14 @@ func registry() []entry {
 		{Check{"drift-view", Error, "A view is missing or changed."}, driftViews, true},
 		{Check{"drift-storage", Warning, "A storage parameter, such as fillfactor or a threshold of autovacuum, was changed."}, driftStorage, true},
 		{Check{"drift-comment", Info, "Comments are missing."}, driftComments, true},
+		{Check{"column-tuning", Warning, "The statistics or the storage of a column were changed."}, tunedColumns, true},
 		{Check{"index-invalid", Error, "An index is not valid: everybody pays for it and nobody may use it."}, invalidIndexes, true},
 		{Check{"index-debris", Warning, "An interrupted REINDEX CONCURRENTLY left an index behind."}, indexDebris, true},
 
 		{Check{"role-missing", Error, "A role that was named does not exist."}, missingRole, false},
 		{Check{"rights", Error, "A role lacks rights for what it is meant to do."}, missingRights, true},
 		{Check{"owner", Error, "Functions, views or tables belong to different owners."}, foreignOwners, true},
+		{Check{"open-to-all", Error, "Tables, views or the schema are open to everybody."}, openToAll, true},
 		{Check{"row-security", Error, "Row-level security hides jobs from a role."}, rowSecurity, true},
 
 		{Check{"dead-rows", Warning, "A table has far more dead rows than autovacuum means to leave."}, deadRows, true},
@@ -71,6 +73,7 @@ func registry() []entry {
 
 		{Check{"publication", Warning, "Tables of pgqueue are in a publication."}, publications, true},
 		{Check{"foreign-key", Error, "A foreign key points at a table of pgqueue."}, foreignKeys, true},
+		{Check{"inheritance", Error, "A table inherits from one of pgqueue's, or one of them from another."}, inheritance, true},
 		{Check{"trigger", Warning, "There are triggers or rules on tables of pgqueue."}, triggers, true},
 
 		{Check{"sequence-behind", Error, "The next job would get a number that is taken."}, sequenceBehind, true},
@@ -92,6 +95,7 @@ func registry() []entry {
 		{Check{"setting-durability", Error, "fsync, full_page_writes or synchronous_commit is off."}, setting("setting-durability"), false},
 		{Check{"setting-read-only", Error, "Transactions are read-only by default."}, setting("setting-read-only"), false},
 		{Check{"setting-isolation", Warning, "Transactions are REPEATABLE READ or SERIALIZABLE by default."}, setting("setting-isolation"), false},
+		{Check{"setting-encoding", Error, "client_encoding is not UTF-8."}, setting("setting-encoding"), false},
 		{Check{"setting-statistics", Error, "track_counts or track_activities is off."}, setting("setting-statistics"), false},
 		{Check{"setting-timeout", Warning, "A timeout is too short for pgqueue."}, setting("setting-timeout"), false},
 		{Check{"connections", Warning, "Most of the connections of the server, the database or a role are in use."}, connections, false},

@@ -34,17 +34,17 @@ const safePath = "pg_catalog, pg_temp"
 // read runs one query in a read-only transaction of its own, so that none stays open, an error spoils no other query, and a pooler in
 // transaction mode is no trouble. {schema} in the query stands for the quoted schema.
 func read[T any](ctx context.Context, x *examination, sql string, args ...any) ([]T, error) {
-	return readWith[T](ctx, x, textsSQL+timeoutsSQL, safePath, sql, args...)
+	return readWith[T](ctx, x, x.db, textsSQL+timeoutsSQL, sql, args...)
 }
 
 // readByIndex is read for queries that look at jobs.
 func readByIndex[T any](ctx context.Context, x *examination, sql string, args ...any) ([]T, error) {
-	return readWith[T](ctx, x, textsSQL+timeoutsSQL+byIndexSQL, safePath, sql, args...)
+	return readWith[T](ctx, x, x.db, textsSQL+timeoutsSQL+byIndexSQL, sql, args...)
 }
 
-// readAsSet is read without timeouts of its own, for the query that looks at the timeouts.
+// readAsSet is read without timeouts and an encoding of its own, for the query that looks at these.
 func readAsSet[T any](ctx context.Context, x *examination, sql string, args ...any) ([]T, error) {
-	return readWith[T](ctx, x, textsSQL, safePath, sql, args...)
+	return readWith[T](ctx, x, x.asSet, textsSQL, sql, args...)
 }
 
 // readOne is read for a query that returns exactly one row.
@@ -61,17 +61,13 @@ func readOne[T any](ctx context.Context, x *examination, sql string, args ...any
 }
 
 // readWith sets up the transaction, runs the query and collects its rows.
-func readWith[T any](ctx context.Context, x *examination, setUp, path, sql string, args ...any) ([]T, error) {
-	tx, err := x.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadOnly})
+func readWith[T any](ctx context.Context, x *examination, db Database, setUp, sql string, args ...any) ([]T, error) {
+	tx, err := db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadOnly})
 	if err != nil {
 		return nil, fmt.Errorf("begin: %w", err)
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
-		defer cancel()
-		_ = tx.Rollback(ctx) // nothing was written; a connection that cannot roll back is closed by pgx
-	}()
-	if err := x.prepare(ctx, tx, setUp, path); err != nil {
+	defer rollBack(ctx, tx)
+	if err := x.prepare(ctx, tx, setUp, safePath); err != nil {
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, strings.ReplaceAll(sql, "{schema}", ident(x.o.Schema)), append([]any{pgx.QueryExecModeExec}, args...)...)
@@ -79,6 +75,13 @@ func readWith[T any](ctx context.Context, x *examination, setUp, path, sql strin
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+}
+
+// rollBack ends a transaction, also after the caller's context has ended.
+func rollBack(ctx context.Context, tx pgx.Tx) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	_ = tx.Rollback(ctx) // nothing was written; a connection that cannot roll back is closed by pgx
 }
 
 // prepare sets up a transaction.
@@ -106,6 +109,8 @@ func reasonToSkip(err error) (string, bool) {
 	switch {
 	case refused.Code == "42501":
 		return "the role has no right to look: " + refused.Message, true
+	case refused.Code == "22P05", refused.Code == "22021":
+		return "a text cannot be had in the encoding of the connection or of the database, see setting-encoding: " + refused.Message, true
 	case refused.Code == "57014":
 		return "it took longer than the statement timeout: " + refused.Message, true
 	case refused.Code == "55P03":

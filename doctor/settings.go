@@ -69,6 +69,13 @@ func rules() []rule {
 				}
 				return 0, ""
 			}, "pgqueue's own transactions ask for READ COMMITTED, the application's that enqueue do not: with keys they fail with 40001 and must be tried again.", "read committed"},
+		{"setting-encoding", "client_encoding",
+			func(value string, _ *Thresholds) (Severity, string) {
+				if goodEncoding(value) {
+					return 0, ""
+				}
+				return Error, "is " + value
+			}, "pgx sends UTF-8, and the server takes each byte for a character: an é is stored as two others, for everybody and for good. Workers do not start; who only enqueues is told nothing.", "UTF8"},
 		{"setting-statistics", "track_counts", isOff(Error), "Autovacuum does not learn of dead rows, and neither does anybody else.", "on"},
 		{"setting-statistics", "track_activities", isOff(Warning), "Nobody sees which session runs what: neither why_not_running nor this doctor can say who stands in the way.", "on"},
 		{"setting-timeout", "statement_timeout", isShort(Warning, func(t *Thresholds) time.Duration { return t.StatementTimeout }),
@@ -183,6 +190,11 @@ func (x *examination) undo(e effective, good string) (subject, fix string, sql [
 		return "server", "Take it back." + reconnect, []string{"ALTER ROLE ALL RESET " + e.Setting}
 	case "client", "session":
 		return "connection", "Take it out of the connection string, PGOPTIONS, or what the pool does after it has connected.", nil
+	case "default", "override":
+		if e.Setting == "client_encoding" { // it is that of the database
+			return "database " + x.server.Database, "Say what clients speak; the database keeps its own encoding, and refuses what that cannot hold." + reconnect,
+				[]string{fmt.Sprintf("ALTER DATABASE %s SET client_encoding = %s", database, literal(good))}
+		}
 	case "command line":
 		return "server", fmt.Sprintf("Start the server without it on its command line, or with %s = %s.", e.Setting, good), nil
 	}

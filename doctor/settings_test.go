@@ -16,7 +16,8 @@ func bad() map[string]string {
 	return map[string]string{
 		"autovacuum": "off", "fsync": "off", "full_page_writes": "off", "synchronous_commit": "off",
 		"default_transaction_read_only": "on", "default_transaction_isolation": "repeatable read",
-		"track_counts": "off", "track_activities": "off",
+		"client_encoding": "LATIN1",
+		"track_counts":    "off", "track_activities": "off",
 		"statement_timeout": "200ms", "lock_timeout": "50ms", "idle_in_transaction_session_timeout": "500ms",
 		"idle_session_timeout": "5s", "transaction_timeout": "1s",
 	}

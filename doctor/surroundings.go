@@ -102,6 +102,42 @@ func foreignKeys(ctx context.Context, x *examination) ([]Finding, error) {
 	return found, nil
 }
 
+// inheritance other than that of partitions: what is in a child is in its parent for every statement.
+func inheritance(ctx context.Context, x *examination) ([]Finding, error) {
+	type row struct {
+		Child, Parent, Ours string // the first two quoted, with their schemas
+		IsParent            bool   // ours is the parent
+	}
+	rows, err := read[row](ctx, x, `
+		SELECT format('%I.%I', cn.nspname, k.relname), format('%I.%I', pn.nspname, p.relname), c.relname::text, c.oid = p.oid
+		FROM pg_inherits i
+		     JOIN pg_class k ON k.oid = i.inhrelid AND NOT k.relispartition JOIN pg_namespace cn ON cn.oid = k.relnamespace
+		     JOIN pg_class p ON p.oid = i.inhparent AND p.relkind IN ('r', 'f') JOIN pg_namespace pn ON pn.oid = p.relnamespace
+		     JOIN pg_class c ON c.oid IN (k.oid, p.oid)
+		WHERE `+ourTables+`
+		ORDER BY 1, 2`, x.o.Schema, ownNames("table"))
+	if err != nil {
+		return nil, err
+	}
+	var found []Finding
+	for _, r := range rows {
+		f := Finding{
+			Severity: Error, Subject: "table " + r.Ours,
+			Summary: fmt.Sprintf("The table %s inherits from %s.", r.Child, r.Parent),
+			Why: "Its rows are rows of pgqueue's table for every statement: they are claimed and counted, no index or unique key of the " +
+				"parent covers them, and a job number may be there twice.",
+			Fix:    "Take it out; its rows stay in it. Enqueue again what was meant to run.",
+			FixSQL: []string{fmt.Sprintf("ALTER TABLE %s NO INHERIT %s", r.Child, r.Parent)},
+		}
+		if !r.IsParent {
+			f.Severity = Warning
+			f.Why = "Whoever reads or changes the other table does so with the jobs as well, and its new columns appear here."
+		}
+		found = append(found, f)
+	}
+	return found, nil
+}
+
 // triggers and rules on our tables.
 func triggers(ctx context.Context, x *examination) ([]Finding, error) {
 	type row struct{ Kind, Name, Table, What string }

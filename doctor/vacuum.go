@@ -16,11 +16,14 @@ func deadRows(ctx context.Context, x *examination) ([]Finding, error) {
 		Dead, Live      int64
 		Threshold       float64
 		Vacuumed, Sleep float64 // seconds since the last vacuum, -1 = never; autovacuum's pause
+		Auto            bool    // autovacuum is on for it
 	}
 	rows, err := read[row](ctx, x, `
 		SELECT c.relname::text, s.n_dead_tup, s.n_live_tup, v.threshold,
 		       coalesce(extract(epoch FROM now() - greatest(s.last_vacuum, s.last_autovacuum)), -1)::float8,
-		       (SELECT g.setting::float8 FROM pg_settings g WHERE g.name = 'autovacuum_naptime')
+		       (SELECT g.setting::float8 FROM pg_settings g WHERE g.name = 'autovacuum_naptime'),
+		       current_setting('autovacuum')::boolean AND NOT EXISTS (
+		          SELECT FROM pg_options_to_table(c.reloptions) o WHERE o.option_name = 'autovacuum_enabled' AND NOT o.option_value::boolean)
 		FROM pg_class c
 		     JOIN pg_stat_all_tables s ON s.relid = c.oid
 		     CROSS JOIN LATERAL (
@@ -36,6 +39,14 @@ func deadRows(ctx context.Context, x *examination) ([]Finding, error) {
 	}
 	var found []Finding
 	for _, r := range rows {
+		if r.Vacuumed < 0 && r.Auto {
+			if young, err := x.youngerThan(ctx, 2*r.Sleep); err != nil || young {
+				if err != nil {
+					return nil, err
+				}
+				continue // autovacuum had no time to come by
+			}
+		}
 		f := Finding{
 			Severity: Warning, Subject: "table " + r.Table,
 			Summary: fmt.Sprintf("%s has %s and %s; autovacuum means to work from %.0f on", r.Table, plural(r.Dead, "dead row"), plural(r.Live, "live row"), r.Threshold),
@@ -56,6 +67,29 @@ func deadRows(ctx context.Context, x *examination) ([]Finding, error) {
 		found = append(found, f)
 	}
 	return found, nil
+}
+
+// youngerThan says whether nothing shows that the installation is older than so many seconds. The catalog has no time at which a table
+// was made. Evidence of age is a partition of days before (the first one is that of the day before the migration), a worker that has been at work for longer, and any visit of vacuum or
+// analyze before.
+func (x *examination) youngerThan(ctx context.Context, seconds float64) (bool, error) {
+	old, err := readOne[one[bool]](ctx, x, `
+		SELECT EXISTS (SELECT FROM pg_class c
+		               WHERE `+ourTables+` AND c.relname ~ '^history_[0-9]{8}$'
+		                 AND c.relname < 'history_' || to_char(now() AT TIME ZONE 'UTC' - $3::float8 * interval '1 second' - interval '1 day', 'YYYYMMDD'))
+		    OR EXISTS (SELECT FROM pg_class c JOIN pg_stat_all_tables s ON s.relid = c.oid
+		               WHERE `+ourTables+`
+		                 AND least(s.last_vacuum, s.last_autovacuum, s.last_analyze, s.last_autoanalyze) < now() - $3::float8 * interval '1 second')`,
+		x.o.Schema, ownNames("table"), seconds)
+	if err != nil || old.Value {
+		return false, err
+	}
+	worked, err := readOne[one[bool]](ctx, x, `
+		SELECT EXISTS (SELECT FROM {schema}.live_workers w WHERE w.started_at < now() - $1::float8 * interval '1 second')`, seconds)
+	if _, refused := reasonToSkip(err); refused {
+		return false, nil // not to be known: tell what is there
+	}
+	return !worked.Value, err
 }
 
 // autovacuumOff: switched off for one of our tables, or for the whole server.

@@ -56,12 +56,15 @@ func readOnlyServer(_ context.Context, x *examination) ([]Finding, error) {
 		Severity: Info, Subject: "server",
 		Summary: "The server is a standby: it takes no writes, and what only the primary knows was not seen.",
 		Why:     "Enqueue, claim and completion fail here, and so does LISTEN.",
-		Fix:     "Connect to the primary: target_session_attrs=read-write with all hosts in the connection string. Promote this server only if the primary is gone for good.",
+		Fix: "Nothing, if only reports are meant to run here. Workers and producers connect to the primary: target_session_attrs=read-write " +
+			"with all hosts in the connection string. To promote this server while the primary lives splits the data in two: leave that to whoever runs the cluster.",
 	}
+	// A replica has the roles of its primary, so that their names say nothing about where they connect: it may be well all the same.
+	// There is no statement, because whoever executes what a report suggests must not be able to break a healthy cluster with it.
 	for _, role := range x.o.Roles {
 		for _, purpose := range role.Purposes {
 			if purpose != Viewer && purpose != Watcher {
-				f.Severity, f.FixSQL = Error, []string{"SELECT pg_promote()"}
+				f.Severity = Warning
 			}
 		}
 	}

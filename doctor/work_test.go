@@ -23,6 +23,9 @@ func TestWhatOthersPutOnOurTables(t *testing.T) {
 			`CREATE TABLE orders (id int, job bigint REFERENCES {s}.jobs)`, runningJob + `('q', 'k', 'running', 1, 1, now(), now() + interval '1 hour', 'w')`,
 			`INSERT INTO orders SELECT 1, id FROM {s}.jobs`}},
 		{check: "foreign-key", name: "on a queue", subject: "orders", do: []string{`CREATE TABLE orders (queue text REFERENCES {s}.queues (name))`}},
+		{check: "inheritance", name: "a child of jobs", subject: "jobs", do: []string{`CREATE TABLE more (note text) INHERITS ({s}.jobs)`}},
+		{check: "inheritance", name: "a parent of queues", subject: "queues", severity: Warning, do: []string{
+			`CREATE TABLE "all names" (name text NOT NULL)`, `ALTER TABLE {s}.queues INHERIT "all names"`}},
 		{check: "trigger", name: "on jobs", subject: "jobs", do: []string{
 			`CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'`,
 			`CREATE TRIGGER audit BEFORE INSERT OR UPDATE ON {s}.jobs FOR EACH ROW EXECUTE FUNCTION audit()`}},

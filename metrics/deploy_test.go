@@ -16,11 +16,11 @@ import (
 	"github.com/pgqueue/pgqueue/metrics"
 )
 
-// series is what may stand in a query: the names that a scrape has, with the labels of each.
+// series is what may stand in a query: the names that a scrape has, with the labels of each. The label database is that of ConstLabels.
 func series() map[string][]string {
 	all := map[string][]string{}
 	for _, d := range metrics.Definitions() {
-		labels := append([]string{"schema", "instance", "job"}, d.Labels...)
+		labels := append([]string{"database", "schema", "instance", "job"}, d.Labels...)
 		if d.Kind != "histogram" {
 			all[d.Name] = labels
 			continue
@@ -66,7 +66,7 @@ func checkQuery(t *testing.T, query string, names map[string][]string, values ma
 	if len(found) == 0 {
 		wrong = append(wrong, "no metric of ours")
 	}
-	labels := []string{"schema", "instance"}
+	labels := []string{"database", "schema", "instance"}
 	for _, name := range found {
 		if names[name] == nil {
 			wrong = append(wrong, "no metric "+name)
@@ -93,7 +93,7 @@ func checkQuery(t *testing.T, query string, names map[string][]string, values ma
 			}
 		}
 	}
-	known := []string{"sum", "max", "min", "by", "on", "rate", "increase", "histogram_quantile", "time", "unless", "or", "label_values"}
+	known := []string{"sum", "max", "min", "by", "on", "rate", "increase", "histogram_quantile", "time", "unless", "or", "label_values", "absent", "max_over_time"}
 	for _, function := range functionsInIt.FindAllStringSubmatch(query, -1) {
 		if !slices.Contains(known, function[1]) {
 			wrong = append(wrong, "no function "+function[1])
@@ -129,6 +129,41 @@ func TestTheCheckOfQueriesFindsMistakes(t *testing.T) {
 		if checkQuery(t, query, names, values) == nil {
 			t.Errorf("nothing is wrong with %s", query)
 		}
+	}
+}
+
+// mixed says where a query takes what two databases or schemas have in queues, or processes, of one name for one. every: in an alert, no
+// aggregation may drop their labels; in a panel, a sum over all that is selected is meant.
+func mixed(query string, every bool) (wrong []string) {
+	for _, grouping := range groupingInIt.FindAllStringSubmatch(query, -1) {
+		kept := map[string]bool{}
+		for label := range strings.SplitSeq(grouping[1], ",") {
+			kept[strings.TrimSpace(label)] = true
+		}
+		if (every || kept["queue"] || kept["instance"]) && (!kept["database"] || !kept["schema"]) {
+			wrong = append(wrong, "drops the labels database or schema: "+grouping[0])
+		}
+	}
+	if every && aggregatesAll.MatchString(query) {
+		wrong = append(wrong, "drops all labels")
+	}
+	return wrong
+}
+
+// aggregatesAll is an aggregation without by.
+var aggregatesAll = regexp.MustCompile(`\b(?:sum|min|max)\s*\(`)
+
+func TestTheCheckOfLabelsFindsMistakes(t *testing.T) {
+	if wrong := mixed(`sum(max by (database, schema, queue) (pgqueue_ready_jobs))`, false); wrong != nil {
+		t.Errorf("a good panel: %v", wrong)
+	}
+	for _, query := range []string{"sum(pgqueue_workers)", "max by (schema) (pgqueue_workers)", "a unless on (database, queue) b"} {
+		if mixed(query, true) == nil {
+			t.Errorf("nothing is wrong with %s", query)
+		}
+	}
+	if mixed("max by (queue) (pgqueue_ready_jobs)", false) == nil {
+		t.Error("nothing is wrong with a panel by queue alone")
 	}
 }
 
@@ -177,6 +212,13 @@ func TestTheDashboardAsksForMetricsThatExist(t *testing.T) {
 		for _, wrong := range checkQuery(t, strings.ReplaceAll(query, "$__rate_interval", "1m"), names, values) {
 			t.Errorf("%s: %s", query, wrong)
 		}
+		for _, wrong := range mixed(query, false) {
+			t.Errorf("%s: %s", query, wrong)
+		}
+		chosen := strings.Count(query, `database=~"$database", schema=~"$schema"`)
+		if !strings.HasPrefix(query, "label_values") && chosen != len(nameInQuery.FindAllString(query, -1)) {
+			t.Errorf("%s: shows what was not chosen", query)
+		}
 	}
 	ids := map[any]bool{}
 	for _, panel := range dashboard["panels"].([]any) {
@@ -211,6 +253,9 @@ func TestTheAlertsAskForMetricsThatExist(t *testing.T) {
 			for _, wrong := range checkQuery(t, expr, names, values) {
 				t.Errorf("%s: %s", name, wrong)
 			}
+			for _, wrong := range mixed(expr, true) {
+				t.Errorf("%s: %s", name, wrong)
+			}
 			grouped := map[string]bool{}
 			for _, grouping := range groupingInIt.FindAllStringSubmatch(expr, -1) {
 				for label := range strings.SplitSeq(grouping[1], ",") {
@@ -232,11 +277,15 @@ func TestTheAlertsAskForMetricsThatExist(t *testing.T) {
 	}
 	for _, metric := range []string{
 		"pgqueue_oldest_ready_seconds", "pgqueue_listener_connected", "pgqueue_dead_jobs", "pgqueue_handlers_stuck", "pgqueue_leases_lost_total",
-		"pgqueue_stats_age_seconds", "pgqueue_notify_queue_usage_ratio",
+		"pgqueue_stats_age_seconds", "pgqueue_notify_queue_usage_ratio", "pgqueue_reaper_outage", `loop="heartbeat"`, "absent(pgqueue_workers)",
 	} {
 		if !slices.ContainsFunc(slices.Collect(maps.Values(alerts)), func(expr string) bool { return strings.Contains(expr, metric) }) {
 			t.Errorf("no alert looks at %s", metric)
 		}
+	}
+	// With default timeouts a process whose every call hangs comes to one error in 10 s and more.
+	if expr := alerts["PgqueueStoreErrors"]; !regexp.MustCompile(`> 0\.0[1-5]$`).MatchString(expr) {
+		t.Errorf("PgqueueStoreErrors cannot fire: %s", expr)
 	}
 	if expr := alerts["PgqueueNotifyQueueFills"]; !strings.Contains(expr, "> 0.5") { // C70: a warning at half
 		t.Errorf("PgqueueNotifyQueueFills: %s", expr)

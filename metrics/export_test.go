@@ -14,3 +14,11 @@ func Definitions() []Definition {
 	}
 	return all
 }
+
+// DatabaseGauges are the names of the gauges that Run reads.
+func DatabaseGauges() (names []string) {
+	for _, d := range databaseDefinitions() {
+		names = append(names, d.name)
+	}
+	return names
+}

@@ -38,22 +38,23 @@ const (
 // Every metric carries the label schema, and the labels of ConstLabels. Different values live side by side on one
 // registerer; give all of them the same label names, which Prometheus demands. The same values again, for example after a
 // restart inside the process, share the metrics that are there and go on counting. Two databases with one schema name need a
-// ConstLabels that tells them apart. Nothing here is ever unregistered: counters stay, and the gauges of a worker that has
-// stopped, and of a Run that has ended, are gone from the next scrape.
+// ConstLabels that tells them apart: name it "database", which the alerts and the dashboard in deploy/ keep. Nothing here is
+// ever unregistered: counters stay, and the gauges of a worker that has stopped, and of a Run that has ended, are gone from the
+// next scrape.
 //
 // # Labels
 //
 // The label queue has the names in Queues, those of watched workers, and those of runners that reported something here. The
 // label kind has the names in Kinds and those of the jobs that runners of this process ran; a [pgqueue.Worker] only runs
 // kinds that have a handler. Everything else is "other": a queue that a producer made up, an unknown kind, bytes that are not
-// UTF-8.
+// UTF-8. Only the gauges of the database name queues that this process knows nothing of, up to [MaxDatabaseQueues].
 type PrometheusConfig struct {
 	// Registerer is where the metrics appear. Default: [prometheus.DefaultRegisterer]. For metrics of which nobody knows, give
 	// a [prometheus.NewRegistry].
 	Registerer prometheus.Registerer
 	// Schema is that of the client whose metrics these are, for the label of that name and for Run. Default "pgqueue".
 	Schema string
-	// ConstLabels are added to every metric.
+	// ConstLabels are added to every metric, such as {"database": "shop"}.
 	ConstLabels prometheus.Labels
 
 	// Queues and Kinds have a label of their own from the start. A process that only enqueues names its queues here, else the

@@ -3,12 +3,19 @@ package metrics
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 )
+
+// MaxDatabaseQueues bounds the queues that have a label of their own in the gauges of the database, beside those that the process
+// is configured with.
+const MaxDatabaseQueues = 200
 
 // numbers is what Run has read last. It is never changed once it is visible.
 type numbers struct {
@@ -39,6 +46,10 @@ type queueNumbers struct {
 // others get the numbers that are there. No number is counted beyond 10,000. A reading that fails or takes too long is counted
 // in pgqueue_stats_errors_total, and the numbers before stay, with their true age in pgqueue_stats_age_seconds, until they are
 // older than StaleAfter; then they are gone rather than wrong.
+//
+// The queues are named as the database has them, the first [MaxDatabaseQueues] in the order of their bytes; the rest is added up as
+// "other". That depends on nothing but the database, so every process shows the same, and max combines them. What this process
+// is configured with is named in any case, and where there are more queues than names it is in "other" as well.
 func (p *Prometheus) Run(ctx context.Context) error {
 	if p.config.Pool == nil {
 		return fmt.Errorf("read the numbers of the database: %w", invalid("Pool", "must not be nil"))
@@ -215,15 +226,22 @@ func (c *collector) collectNumbers(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// byLabel adds up the queues that have no label of their own, and shows those that do although nothing is in them.
+// byLabel names the queues, adds up those beyond the bound, and shows those that are configured although nothing is in them. Which
+// queues "other" holds must not depend on what this process knows: the numbers of several processes are combined by max, and
+// what one names and another folds would be counted twice.
 func (c *collector) byLabel(queues map[string]queueNumbers) map[string]queueNumbers {
 	labelled := map[string]queueNumbers{}
 	for _, name := range c.labels.knownQueues() {
-		labelled[name] = queueNumbers{}
+		if name != other {
+			labelled[name] = queues[name] // nothing, where the database has none
+		}
 	}
-	for name, q := range queues {
-		label := c.labels.knownQueue(name)
-		labelled[label] = labelled[label].plus(q)
+	for i, name := range slices.Sorted(maps.Keys(queues)) {
+		if i < MaxDatabaseQueues && name != other && utf8.ValidString(name) {
+			labelled[name] = queues[name]
+		} else {
+			labelled[other] = labelled[other].plus(queues[name])
+		}
 	}
 	return labelled
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/pgqueue/pgqueue/pgqueuetest"
 )
 
-// The numbers are those of a schema with a name that needs quoting, by queue; queues without a label of their own are one.
+// The numbers are those of a schema with a name that needs quoting, by queue, also of queues that nobody has configured.
 func TestNumbersOfTheDatabase(t *testing.T) {
 	const schema = `it's "odd"`
 	db := pgqueuetest.New(t, pgqueuetest.WithSchema(schema))
@@ -37,14 +37,18 @@ func TestNumbersOfTheDatabase(t *testing.T) {
 	got.want(t, 2, "pgqueue_ready_jobs", "queue", "mail", "priority", "4")
 	got.want(t, 1, "pgqueue_ready_jobs", "queue", "mail", "priority", "3")
 	got.want(t, 1, "pgqueue_scheduled_jobs", "queue", "mail")
-	got.want(t, 2, "pgqueue_ready_jobs", "queue", "other", "priority", "2")
-	got.want(t, 1, "pgqueue_scheduled_jobs", "queue", "other")
-	got.want(t, 1, "pgqueue_queue_paused", "queue", "other")
+	got.want(t, 1, "pgqueue_ready_jobs", "queue", "a", "priority", "2")
+	got.want(t, 1, "pgqueue_ready_jobs", "queue", "b", "priority", "2")
+	got.want(t, 1, "pgqueue_scheduled_jobs", "queue", "a")
+	got.want(t, 1, "pgqueue_queue_paused", "queue", "b")
 	got.want(t, 0, "pgqueue_queue_paused", "queue", "mail")
+	if rest := got.find("pgqueue_ready_jobs", "queue", "other"); rest != nil {
+		t.Errorf("every queue has its name, and there are others: %v", rest)
+	}
 	if idle := got.find("pgqueue_oldest_ready_seconds", "queue", "idle"); len(idle) != 1 || idle[0].value != 0 {
 		t.Errorf("a queue without jobs is shown as %v, want 0", idle)
 	}
-	for queue, hours := range map[string]float64{"mail": 2, "other": 3} {
+	for queue, hours := range map[string]float64{"mail": 2, "a": 3} {
 		if oldest := got.sum("pgqueue_oldest_ready_seconds", "queue", queue); oldest < hours*3600 || oldest > hours*3600+600 {
 			t.Errorf("the oldest ready job of %q is %v s old, want %v h", queue, oldest, hours)
 		}
@@ -56,6 +60,55 @@ func TestNumbersOfTheDatabase(t *testing.T) {
 		}
 	}
 	scrape(t, registry).want(t, got.sum("pgqueue_stats_errors_total"), "pgqueue_stats_errors_total")
+}
+
+// Processes that know different queues show the same numbers under the same names, so that max by (queue) counts nothing twice:
+// with a few queues, and with more than can be named.
+func TestAllProcessesShowTheSameQueues(t *testing.T) {
+	db := pgqueuetest.New(t)
+	exec(t, db.Pool, `INSERT INTO pgqueue.jobs (queue, kind) SELECT q, 'k' FROM unnest(ARRAY ['mail', 'search']) q, generate_series(1, 3)`)
+	shown := func(queue string) scraped {
+		t.Helper()
+		registry := prometheus.NewRegistry()
+		m := newMetrics(t, metrics.PrometheusConfig{Registerer: registry, Pool: db.Pool, Interval: time.Second, Queues: []string{queue}})
+		exec(t, db.Pool, "UPDATE pgqueue.stats_cache SET taken_at = '-infinity'")
+		background(t, m.Run)
+		return eventuallyAt(t, registry, 1, "pgqueue_stats_reads_total")
+	}
+	compare := func(own ...string) {
+		t.Helper()
+		all := map[string]float64{} // max by (queue)
+		for _, queue := range own {
+			for _, one := range shown(queue).find("pgqueue_ready_jobs", "priority", "1") {
+				name := one.labels["queue"]
+				if was, known := all[name]; known && was != one.value {
+					t.Errorf("one process shows %v jobs in %q and another %v", was, name, one.value)
+				}
+				all[name] = one.value
+			}
+		}
+		total := 0.0
+		for name, n := range all {
+			if name == "mail" || name == "search" {
+				if n != 3 {
+					t.Errorf("%v jobs in %q", n, name)
+				}
+			}
+			total += n
+		}
+		if len(all) <= len(own) && total != 6 {
+			t.Errorf("%v jobs in all", total)
+		}
+		if len(all) > metrics.MaxDatabaseQueues+1+len(own) {
+			t.Errorf("%d queues are shown", len(all))
+		}
+	}
+	compare("mail", "search", "idle")
+	exec(t, db.Pool, `INSERT INTO pgqueue.jobs (queue, kind) SELECT 'a' || q, 'k' FROM generate_series(1, $1) q`, metrics.MaxDatabaseQueues+20)
+	compare("mail", "search", "idle")
+	if rest := shown("idle").sum("pgqueue_ready_jobs", "queue", "other"); rest != 20+6 {
+		t.Errorf("the rest has %v jobs", rest)
+	}
 }
 
 // Numbers that another process counted are as old as they are, not as fresh as the reading.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,9 +26,10 @@ type named struct {
 
 func (n named) Kind() string { return n.kind }
 
-// What arguments, errors, producers and unknown kinds say becomes no label.
+// What arguments, errors, producers and unknown kinds say becomes no label. The one exception are the gauges of the database, which
+// have every queue's name up to a constant.
 func TestC125_LabelsAreBounded(t *testing.T) {
-	jobs, queues, kinds := size(300, 20_000), size(200, 5_000), size(20, 500)
+	jobs, queues, kinds := size(300, 20_000), size(250, 5_000), size(20, 500)
 	db := pgqueuetest.New(t)
 	registry := prometheus.NewRegistry()
 	m := newMetrics(t, metrics.PrometheusConfig{Registerer: registry, Pool: db.Pool, Interval: time.Second})
@@ -71,18 +73,31 @@ func TestC125_LabelsAreBounded(t *testing.T) {
 			}
 		}
 	}
-	series := func(done float64) int {
+	ofDatabase := func(one sample) bool {
+		return one.labels["queue"] != "" && slices.Contains(metrics.DatabaseGauges(), one.name)
+	}
+	series := func(done float64) (n, inDatabase int) {
 		t.Helper()
 		eventuallyAt(t, registry, done, "pgqueue_verdicts_total")
 		reads := scrape(t, registry).sum("pgqueue_stats_reads_total")
-		return len(eventuallyAt(t, registry, reads+2, "pgqueue_stats_reads_total"))
+		all := eventuallyAt(t, registry, reads+2, "pgqueue_stats_reads_total")
+		for _, one := range all {
+			if ofDatabase(one) {
+				inDatabase++
+			}
+		}
+		return len(all) - inDatabase, inDatabase
 	}
 	flood(0, 60, 30, 2)
-	few := series(60)
+	few, _ := series(60)
 	flood(1, jobs, queues, kinds)
-	many := series(float64(60 + jobs))
+	many, inDatabase := series(float64(60 + jobs))
 	if many > few+2 { // such as the kind "other" that appears late
 		t.Errorf("%d series after a little, %d after %d queues and %d kinds that nobody configured", few, many, queues, kinds)
+	}
+	// The two that are configured, and the rest; four priorities and nine more.
+	if bound := (metrics.MaxDatabaseQueues + 2 + 1) * (4 + 9); inDatabase > bound {
+		t.Errorf("%d series of the database's queues, want at most %d", inDatabase, bound)
 	}
 	// Two queues, one kind, and "other" beside each; an attempt has ten outcomes and a histogram less than twenty series.
 	if bound := 3*2*(2*10+2*20+5) + 3*130 + 40; many > bound {
@@ -90,7 +105,7 @@ func TestC125_LabelsAreBounded(t *testing.T) {
 	}
 	got := scrape(t, registry)
 	for _, one := range got {
-		if queue, labelled := one.labels["queue"]; labelled && queue != "a" && queue != "b" && queue != "other" {
+		if queue := one.labels["queue"]; queue != "" && queue != "a" && queue != "b" && queue != "other" && !ofDatabase(one) {
 			t.Fatalf("the label of a queue that nobody configured: %v", one)
 		}
 	}

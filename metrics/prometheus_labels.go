@@ -15,7 +15,8 @@ const other = "other"
 // runners without end.
 const maxQueues = 1000
 
-// labels decides which names become labels. Names come from two sides: a runner's own name and the kinds it runs were
+// labels decides which names become labels of what this process counts and does; the gauges of the database have a rule of their own,
+// see byLabel. Names come from two sides: a runner's own name and the kinds it runs were
 // configured in this process, and are taken up; the queue in a hint was made up by whoever sent it, and is not.
 type labels struct {
 	mutex    sync.Mutex

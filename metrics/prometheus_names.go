@@ -133,13 +133,13 @@ func storeDefinitions() []definition {
 		counted(nameReaped, "Jobs whose lease had run out and that this process returned or ended, by what became of them.", labelQueue, labelOutcome),
 		counted(nameHintsReceived, "Hints that the listener heard.", labelQueue),
 		counted(nameHintsCoalesced, "Hints that led to no claim of their own, because they were merged into an earlier one.", labelQueue),
-		counted(nameHintsSent, "Hints that went out with an enqueue.", labelQueue),
+		counted(nameHintsSent, "Hints that enqueues gave to Postgres, which drops repeated ones in a transaction, and all of one that is rolled back.", labelQueue),
 		counted(nameHintsHeld, "Hints that were held back by the hint window; a trailing one follows.", labelQueue),
 		counted(nameHintsTrailed, "Trailing hints that were sent for those held back.", labelQueue),
 		counted(nameHintErrors, "Trailing hints that could not be sent; polling finds the jobs.", labelQueue),
 		counted(nameConnects, "Times that LISTEN came into force on a new connection."),
 		counted(nameDisconnects, "Connections of the listener that were lost."),
-		counted(nameWentDeaf, "Times that an echo did not arrive although the connection stood."),
+		counted(nameWentDeaf, "Times that an echo was sent and did not arrive although the connection stood."),
 	}
 }
 
@@ -154,8 +154,8 @@ func statusDefinitions() []definition {
 		gauge(nameUnreported, "Verdicts that are not written yet.", labelQueue),
 		gauge(nameClaimsPaused, "1 while this process claims nothing because a handler, or somebody for the queue, said so.", labelQueue),
 		gauge(nameLastSuccess, "When a job last succeeded here. Absent if none has.", labelQueue),
-		gauge(nameTrying, "For how long the calls of a loop have brought no answer, because they fail or hang; 0 if they do.", labelQueue, labelLoop),
-		gauge(nameListener, "1 if every listener of this process hears hints on a standing connection. Absent without one."),
+		gauge(nameTrying, "For how long a loop has made no progress, because its calls fail or hang; 0 if it does. Loops of the whole worker have no queue.", labelQueue, labelLoop),
+		gauge(nameListener, "1 if every listener of this process hears hints on a standing connection, as its echo proves. Absent without one."),
 		gauge(nameListenerDeaf, "1 if a listener's echo did not arrive: queues live by their poll. Absent without one."),
 		gauge(nameReaperOutage, "1 while expired leases of a queue are not taken by this process, because the database failed a moment ago.", labelQueue),
 	}

@@ -18,6 +18,12 @@ type StatusSource interface {
 	Status() pgqueue.WorkerStatus
 }
 
+// healthSource is a [StatusSource] that judges the loops which its status does not show: a [*pgqueue.Worker].
+type healthSource interface {
+	// Health must not wait for anything either.
+	Health() pgqueue.Health
+}
+
 // RunnerSource is a [*runner.Runner], over any queue.
 type RunnerSource interface {
 	Status() runner.Status
@@ -73,8 +79,14 @@ func (w *watched) add(source StatusSource) (remove func()) {
 	}
 }
 
-// running returns the status of every watched worker that runs, each worker once.
-func (w *watched) running() (all []pgqueue.WorkerStatus) {
+// state is what a worker says at a scrape.
+type state struct {
+	pgqueue.WorkerStatus
+	loops []pgqueue.LoopHealth // nil where it does not judge itself
+}
+
+// running returns the state of every watched worker that runs, each worker once.
+func (w *watched) running() (all []state) {
 	w.mutex.Lock()
 	sources := slices.Clone(w.sources)
 	w.mutex.Unlock()
@@ -87,7 +99,11 @@ func (w *watched) running() (all []pgqueue.WorkerStatus) {
 			seen[one.source] = true
 		}
 		if status := one.source.Status(); status.Running {
-			all = append(all, status)
+			now := state{WorkerStatus: status}
+			if judge, judges := one.source.(healthSource); judges {
+				now.loops = judge.Health().Loops
+			}
+			all = append(all, now)
 		}
 	}
 	return all
@@ -121,11 +137,7 @@ func (g *queueGauges) add(status *runner.Status, kindLabel func(string) string) 
 		g.inFlight[other] += rest
 	}
 	for _, loop := range status.Loops {
-		trying := time.Duration(0)
-		if !loop.Trying.IsZero() {
-			trying = time.Since(loop.Trying)
-		}
-		g.trying[loop.Name] = max(g.trying[loop.Name], trying)
+		g.try(loop.Name, loop.Trying)
 	}
 	g.jobs += status.Tasks
 	g.stuck += status.Stuck
@@ -134,6 +146,18 @@ func (g *queueGauges) add(status *runner.Status, kindLabel func(string) string) 
 	g.paused = g.paused || !status.PausedUntil.IsZero() || !status.QueuePaused.IsZero()
 	g.lastSuccess = latest(g.lastSuccess, status.LastSuccess)
 }
+
+// try notes since when a loop tries in vain; zero if it does not. Of several workers the longest counts.
+func (g *queueGauges) try(loop string, since time.Time) {
+	trying := time.Duration(0)
+	if !since.IsZero() {
+		trying = max(0, time.Since(since))
+	}
+	g.trying[loop] = max(g.trying[loop], trying)
+}
+
+// workerLoops are the loops that a worker has once, whatever its queues are.
+func workerLoops() []string { return []string{"listener", "probe", "heartbeat"} }
 
 // collectWatched sends the gauges of this process.
 func (c *collector) collectWatched(metrics chan<- prometheus.Metric) {
@@ -146,6 +170,7 @@ func (c *collector) collectWatched(metrics chan<- prometheus.Metric) {
 		return queues[label]
 	}
 	listening, connected, deaf := false, true, false
+	whole := newQueueGauges() // of the workers, in no queue
 	running := c.watched.running()
 	for i := range running {
 		for name, status := range running[i].Queues {
@@ -154,12 +179,26 @@ func (c *collector) collectWatched(metrics chan<- prometheus.Metric) {
 		for _, target := range running[i].Reaper.Targets {
 			g := of(target.Name)
 			g.outage = g.outage || target.Outage
+			g.try("reap", target.Silent)
 		}
 		if l := running[i].Listener; l != nil {
-			listening, connected, deaf = true, connected && l.Connected, deaf || l.Deaf
+			// An echo that cannot be sent is no proof of anything: a frozen server keeps its connections.
+			listening, connected, deaf = true, connected && l.Connected && l.SendError == "", deaf || l.Deaf
+		}
+		for _, loop := range running[i].loops {
+			since := time.Time{}
+			if !loop.OK {
+				since = loop.Since
+			}
+			if slices.Contains(workerLoops(), loop.Name) {
+				whole.try(loop.Name, since)
+			}
 		}
 	}
 	c.send(metrics, nameWorkers, float64(len(running)))
+	for loop, d := range whole.trying {
+		c.send(metrics, nameTrying, seconds(d), "", loop)
+	}
 	if listening {
 		c.send(metrics, nameListener, oneIf(connected && !deaf))
 		c.send(metrics, nameListenerDeaf, oneIf(deaf))
