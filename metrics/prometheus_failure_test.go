@@ -179,7 +179,10 @@ func TestC128_CountersOnlyRise(t *testing.T) {
 	for i := range n {
 		enqueue(t, client, db.Pool, job{Do: []string{"", "", "panic", "snooze", "error"}[i%5]})
 	}
-	eventuallyAt(t, registry, float64(n), "pgqueue_verdicts_total")
+	eventually(t, "every job has run", func() bool { // what a full buffer gave back in between counts as a verdict, too
+		now := scrape(t, registry)
+		return now.sum("pgqueue_verdicts_total")-now.sum("pgqueue_verdicts_total", "outcome", "released") >= float64(n)
+	})
 	rising()
 	exec(t, db.Pool, "DELETE FROM pgqueue.history")
 	exec(t, db.Pool, "DELETE FROM pgqueue.jobs")
@@ -195,7 +198,7 @@ func TestC128_CountersOnlyRise(t *testing.T) {
 	client, stop = life()
 	receive(t, entered, "the handler, again")
 	enqueue(t, client, db.Pool, job{})
-	eventuallyAt(t, registry, float64(n+3), "pgqueue_verdicts_total")
+	eventuallyAt(t, registry, float64(n*2/5+1), "pgqueue_verdicts_total", "outcome", "succeeded")
 	stop()
 	got := rising()
 
