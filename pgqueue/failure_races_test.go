@@ -176,9 +176,14 @@ func TestC151_EverythingAtOnce(t *testing.T) {
 	if n := one[int](t, pool, "SELECT count(*) - count(DISTINCT id) FROM pgqueue.history"); n != 0 {
 		t.Errorf("%d jobs have ended twice", n)
 	}
+	var claimed uint64 // a queue alone may have been paused, by chance, whenever the worker ran
 	for queue, status := range worker.Status().Queues {
-		if status.Claimed == 0 || status.InFlight != 0 || status.Buffered != 0 {
+		claimed += status.Claimed
+		if status.InFlight != 0 || status.Buffered != 0 {
 			t.Errorf("queue %s after %d runs: %+v", queue, began.Load(), status)
 		}
+	}
+	if claimed == 0 {
+		t.Errorf("nothing was claimed in %d runs", began.Load())
 	}
 }
