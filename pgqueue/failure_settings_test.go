@@ -136,6 +136,11 @@ func TestC80_RoleSettings(t *testing.T) {
 	}
 	for _, set := range works {
 		if !isKnown(set) {
+			t.Run(set.String(), func(t *testing.T) { // nobody can have set it there
+				if _, err := known.Exec(t.Context(), `SELECT set_config($1, $2, false)`, set.name, set.value); err == nil {
+					t.Error("the server takes a setting that it does not list")
+				}
+			})
 			continue
 		}
 		t.Run(set.String(), func(t *testing.T) {
