@@ -26,7 +26,7 @@ FROM claimed c
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, clock_timestamp(),
        statement_timestamp(), now(), coalesce((SELECT q.history FROM {schema}.queues q WHERE q.name = $1), 'full'),
-       EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL);
+       EXISTS (SELECT 1 FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL);
 
 -- name: complete
 WITH d AS (

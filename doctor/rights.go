@@ -40,6 +40,7 @@ func needs(purpose Purpose) []right {
 		on("function", "queue_names count_queues cached_stats why_not_running", "EXECUTE")
 		if purpose == Viewer {
 			on("table", "jobs history", "SELECT")
+			on("sequence", "jobs_id_seq", "SELECT")
 		}
 	}
 	return all
