@@ -207,8 +207,10 @@ func TestC121_RenewalsAreHOT(t *testing.T) {
 	})
 	share := float64(hotNow-hot) / float64(allNow-all)
 	t.Logf("%d jobs, %s: %d statements, %d rows renewed, %.3f of them HOT", jobs, took.Round(time.Second), ticks, allNow-all, share)
-	if share < 0.9 {
-		t.Errorf("%.3f of the renewals are HOT", share)
+	// The first renewals of a full page find no room beside the rows that were just claimed; later ones use what those left. With the
+	// lease in an index none would be HOT.
+	if least := size(0.5, 0.9); share < least {
+		t.Errorf("%.3f of the renewals are HOT, want %.1f", share, least)
 	}
 	if most := int(took/(every*9/10)) + 2; ticks > most || ticks < 2 {
 		t.Errorf("%d statements in %s of one every %s", ticks, took, every)
