@@ -63,6 +63,10 @@ func listenDirectly(t testing.TB, client *pgqueue.Client, config *pgqueue.Worker
 	if !pooled() || config.ListenerConn != nil {
 		return
 	}
-	direct := directly(t, cmp.Or(config.Pool, client.Pool()).Config().ConnConfig)
+	given := cmp.Or(config.Pool, client.Pool()).Config().ConnConfig
+	direct := directly(t, given)
+	if direct.Host == given.Host && direct.Port == given.Port {
+		return // past it already
+	}
 	config.ListenerConn = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, direct.Copy()) }
 }

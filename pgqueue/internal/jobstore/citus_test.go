@@ -59,12 +59,12 @@ func TestEnqueueForCitusHints(t *testing.T) {
 	if err := citus.UseCitus(); err != nil {
 		t.Fatal(err)
 	}
-	conn := must(f.pool.Acquire(f.ctx))(t)
-	defer conn.Release()
+	conn := must(pgx.Connect(f.ctx, f.direct))(t)
+	defer conn.Close(f.ctx)
 	must(conn.Exec(f.ctx, "LISTEN "+pgx.Identifier{migrations.Channel(schemaName)}.Sanitize()))(t)
 	placed := must(citus.Enqueue(f.ctx, f.pool, []jobstore.Input{{Queue: "q", Kind: "k", Payload: []byte("{}"), Priority: 1, MaxAttempts: 3}},
 		func(string) bool { return true }))(t)
-	if hint := must(conn.Conn().WaitForNotification(f.ctx))(t); hint.Payload != "q" || placed[0].ID == 0 {
+	if hint := must(conn.WaitForNotification(f.ctx))(t); hint.Payload != "q" || placed[0].ID == 0 {
 		t.Errorf("%+v %+v", hint, placed)
 	}
 }

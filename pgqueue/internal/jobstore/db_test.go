@@ -29,6 +29,7 @@ type fixture struct {
 	pool   *pgxpool.Pool
 	store  *jobstore.Store
 	schema string
+	direct string // the database's URL past a pooler
 	queue  *jobstore.Queue
 }
 
@@ -57,7 +58,7 @@ func open(tb testing.TB, options ...option) *fixture {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	tb.Cleanup(cancel)
 	db := pgqueuetest.New(tb, pgqueuetest.WithSchema(schemaName))
-	f := &fixture{TB: tb, ctx: ctx, schema: pgx.Identifier{schemaName}.Sanitize()}
+	f := &fixture{TB: tb, ctx: ctx, schema: pgx.Identifier{schemaName}.Sanitize(), direct: db.DirectURL}
 	f.store = must(jobstore.New(schemaName, migrations.Channel(schemaName)))(tb)
 	config := must(pgxpool.ParseConfig(db.URL))(f)
 	config.MaxConns = 12
