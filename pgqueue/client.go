@@ -28,6 +28,7 @@ type Client struct {
 	observe    hintObservers
 	stale      *staleConnections // of pool
 	closed     atomic.Bool
+	checked    atomic.Pointer[pgxpool.Pool] // through which no pooler stood in the way, see checkPooler
 }
 
 // NewClient makes a client over pool, which stays the caller's to close, after the client. It sends no SQL: whether the

@@ -2,6 +2,7 @@ package pgqueue
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
@@ -52,8 +53,19 @@ const poolerPatience = 3 * time.Second
 // needs. Such a pooler often works while there is little to do, because the same session is at hand again each time, and fails
 // under load: so this asks for proof. It costs a statement, and nothing where the mode needs no session.
 //
-// It is no proof of the opposite: what goes wrong later, poolerError explains.
-func checkPooler(ctx context.Context, pool *pgxpool.Pool) error {
+// It asks once for a pool. It is no proof of the opposite: what goes wrong later, poolerError explains.
+func (c *Client) checkPooler(ctx context.Context, pool *pgxpool.Pool) error {
+	if c.checked.Load() == pool {
+		return nil
+	}
+	err := provePooler(ctx, pool)
+	if err == nil {
+		c.checked.Store(pool)
+	}
+	return err
+}
+
+func provePooler(ctx context.Context, pool *pgxpool.Pool) error {
 	mode := pool.Config().ConnConfig.DefaultQueryExecMode
 	if mode != pgx.QueryExecModeCacheStatement && mode != pgx.QueryExecModeDescribeExec {
 		return nil
@@ -116,7 +128,7 @@ func (p *sessionPair) close(ctx context.Context) {
 
 // moved prepares a statement in one session and has it executed in another, if the pooler changes sessions between transactions.
 func (p *sessionPair) moved(ctx context.Context, mode pgx.QueryExecMode) error {
-	const statement = "pgqueue_pooler_check"
+	statement := "pgqueue_pooler_" + rand.Text() // an earlier check has left its own in some session
 	if _, err := beginOn(ctx, p.other); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func workerRights() []jobstore.Right {
 // checkStart tells whether a worker can work with this database: first what the session may do, which needs no right and no
 // table, then whether the tables are those that this version knows. What waiting does not mend is a [*StartError].
 func (c *Client) checkStart(ctx context.Context, pool *pgxpool.Pool) error {
-	if err := checkPooler(ctx, pool); err != nil {
+	if err := c.checkPooler(ctx, pool); err != nil {
 		return err
 	}
 	session, err := c.store.StartCheck(ctx, pool, workerRights())

@@ -11,6 +11,7 @@
 #   PGBOUNCER_NEWER=required         fail where no PgBouncer 1.24 can be had; so in CI, elsewhere it is only said
 #   POOLERS="1.18/exec 1.24/cache_statement"    these runs only; the version selects the program, the mode is pgx's
 #   SUITES="jobstore integration"               these suites only; none: only the tests of poolers
+#   TESTS=PATTERN                               these tests of the suites only, as go test -run takes it
 #   POOLER_LOGS=FOLDER               keep what the tests and the poolers said
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -203,6 +204,7 @@ tell() { # tell LOG: what failed, and how
 failed=0
 narrow=()
 [ "$what" = full ] || narrow=(-test.run "$quick")
+[ -z "${TESTS-}" ] || narrow=(-test.run "$TESTS")
 directly() { env -u PGQUEUE_TEST_DIRECT_URL PGQUEUE_TEST_DATABASE_URL="$direct" "$@"; }
 for suite in "${suites[@]}"; do
   name=${suite%% *}
@@ -259,7 +261,7 @@ for run in "${runs[@]}"; do
     passed=$((passed + $(wc -l <"$log.names"))) expected=$((expected + $(wc -l <"$log.expected")))
     left=$((left + $(wc -l <"$work/direct-$name.names") - $(wc -l <"$log.expected")))
     echo "== $name through $run: $(wc -l <"$log.names") of $(wc -l <"$log.expected") passed in $((SECONDS - started)) s"
-    if [ "$what" = full ] && [ -s "$log.listed" ]; then
+    if [ ${#narrow[@]} -eq 0 ] && [ -s "$log.listed" ]; then
       run_suite "$log-listed" "$name" -test.run "$(pattern <"$log.listed")" || true
       while read -r test; do
         read -r looked passes <<<"${nevertheless[$name $test]-0 0}"
