@@ -14,7 +14,7 @@ import (
 )
 
 // Latest is the version that this package installs.
-const Latest = 3
+const Latest = 4
 
 //go:embed sql/*.sql
 var templates embed.FS
@@ -61,12 +61,13 @@ func WriteFiles(dir, schema string) error {
 }
 
 // newReplacer knows the placeholders of the templates: {schema} is the quoted identifier, {schema_literal} and {channel_literal} are
-// string literals, {tag} is the dollar quote around function bodies, which must not occur in the name.
+// string literals, as {control_literal} is, {tag} is the dollar quote around function bodies, which must not occur in the name.
 func newReplacer(schema string) *strings.Replacer {
 	return strings.NewReplacer(
 		"{schema}", pgx.Identifier{schema}.Sanitize(),
 		"{schema_literal}", quoteLiteral(schema),
 		"{channel_literal}", quoteLiteral(Channel(schema)),
+		"{control_literal}", quoteLiteral(ControlChannel(schema)),
 		"{tag}", dollarTag(schema),
 	)
 }

@@ -60,6 +60,10 @@ func probe(version uint) string {
 		        AND
 		        (SELECT count(DISTINCT p.proname) = 4 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 		         WHERE n.nspname = $1::text AND p.proname IN ('heartbeat', 'goodbye', 'cached_stats', 'why_not_running'))`
+	case 4:
+		return `(SELECT count(*) = 5 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		         WHERE n.nspname = $1::text AND c.relkind = 'r'
+		           AND c.relname IN ('paused_kinds', 'job_progress', 'unique_keys', 'schedules', 'schedule_ticks'))`
 	default:
 		return `false`
 	}

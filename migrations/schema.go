@@ -52,16 +52,22 @@ func ValidateSchema(schema string) error {
 
 // Channel is the NOTIFY channel on which the hints of a schema are sent: "pgqueue" for the default schema (and for the empty name),
 // "pgqueue:" and the schema's name for others, and a hash instead of the name where that would exceed the 63 bytes of a channel.
-func Channel(schema string) string {
+func Channel(schema string) string { return channelOf(DefaultSchema, schema) }
+
+// ControlChannel is the NOTIFY channel on which workers are told what concerns single jobs, such as a cancellation: that of [Channel]
+// with "pgqueue!control" in place of "pgqueue".
+func ControlChannel(schema string) string { return channelOf(DefaultSchema+"!control", schema) }
+
+func channelOf(prefix, schema string) string {
 	if schema == "" || schema == DefaultSchema {
-		return DefaultSchema
+		return prefix
 	}
-	channel := DefaultSchema + ":" + schema
+	channel := prefix + ":" + schema
 	if len(channel) <= maxNameBytes {
 		return channel
 	}
 	sum := sha256.Sum256([]byte(schema))
-	return DefaultSchema + ":" + hex.EncodeToString(sum[:16])
+	return prefix + ":" + hex.EncodeToString(sum[:16])
 }
 
 // schemaOrDefault resolves the empty name and checks the result.
