@@ -12,21 +12,30 @@ WITH claimed AS (
                 SELECT r.id FROM {schema}.jobs r
                 WHERE r.queue = $1 AND r.priority = p.priority AND r.state = 'pending' AND r.run_at <= statement_timestamp()
                   AND (r.run_at, r.id) >= (p.since, p.since_id) AND ($5::text[] IS NULL OR r.kind = ANY ($5::text[]))
+                  AND r.kind <> ALL (ARRAY (
+                        SELECT h.kind FROM {schema}.paused_kinds h
+                        WHERE h.queue IN ('', $1) AND coalesce(h.paused_until, 'infinity') > statement_timestamp()))
                 ORDER BY r.run_at, r.id LIMIT $2 FOR UPDATE SKIP LOCKED) c
         ORDER BY p.ord LIMIT $2))
-      AND NOT EXISTS (SELECT FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL)
+      AND NOT EXISTS (SELECT FROM {schema}.queues q
+                      WHERE q.name = $1 AND q.paused_at IS NOT NULL AND coalesce(q.paused_until, 'infinity') > statement_timestamp())
     RETURNING j.id, j.attempt, j.kind, j.priority, j.run_at, j.failures, j.max_attempts, j.generation, j.key, j.revision,
               j.created_at, j.payload::text AS payload, nullif(j.metadata, '{}')::text AS metadata, nullif(j.tags, '{}') AS tags,
               (SELECT clock_timestamp()) AS found_at
 )
 SELECT c.id, c.attempt, c.kind, c.priority, c.run_at, c.failures, c.max_attempts, c.generation, c.key, c.revision,
        c.created_at, c.payload, c.metadata, c.tags, c.found_at,
-       NULL AS claimed_at, NULL AS db_now, NULL AS history, NULL AS paused
+       NULL AS claimed_at, NULL AS db_now, NULL AS history, NULL AS paused_until, NULL AS paused_kinds
 FROM claimed c
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, clock_timestamp(),
        statement_timestamp(), now(), coalesce((SELECT q.history FROM {schema}.queues q WHERE q.name = $1), 'full'),
-       EXISTS (SELECT 1 FROM {schema}.queues q WHERE q.name = $1 AND q.paused_at IS NOT NULL);
+       (SELECT coalesce(q.paused_until, 'infinity') FROM {schema}.queues q
+        WHERE q.name = $1 AND q.paused_at IS NOT NULL AND coalesce(q.paused_until, 'infinity') > statement_timestamp()),
+       (SELECT json_agg(json_build_array(h.kind, CASE WHEN isfinite(h.paused_until)
+                   THEN ceil(extract(epoch FROM h.paused_until - statement_timestamp()) * 1000000) END))::text
+        FROM {schema}.paused_kinds h
+        WHERE h.queue IN ('', $1) AND coalesce(h.paused_until, 'infinity') > statement_timestamp());
 
 -- name: complete
 WITH d AS (

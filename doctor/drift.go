@@ -98,8 +98,8 @@ func (o object) rest() string { return strings.TrimPrefix(o.Name, o.Parent+".") 
 // ofView says whether the object belongs to a view.
 func (o object) ofView() bool { return slices.Contains(ownNames("view"), o.Parent) }
 
-// ownNames returns the names of what the migrations make of a kind: "table", "view", "function" (without arguments). Without the
-// daily partitions of history.
+// ownNames returns the names of what the migrations make of a kind: "table", "view", "function" (without arguments), "trigger" (with its
+// table's name before it). Without the daily partitions of history.
 func ownNames(kind string) []string {
 	var names []string
 	for _, o := range migrations.Objects() {

@@ -85,6 +85,25 @@ func driftFunctions(ctx context.Context, x *examination) ([]Finding, error) {
 	return found, nil
 }
 
+// driftTriggers: missing, changed and disabled triggers of ours.
+func driftTriggers(ctx context.Context, x *examination) ([]Finding, error) {
+	d, err := x.difference(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []Finding
+	for _, o := range d.objects("trigger") {
+		sql := d.made.trigger(o.Name)
+		if o.Have != nil {
+			sql = append([]string{fmt.Sprintf("DROP TRIGGER %s ON %s", ident(o.rest()), d.quoted(o.Parent))}, sql...)
+		}
+		f := d.finding(Error, o, "Make it again.", sql...)
+		f.Why = "What people change with SQL takes effect through it: without it a schedule goes on as it was before the change."
+		found = append(found, f)
+	}
+	return found, nil
+}
+
 // driftViews: missing and changed views.
 func driftViews(ctx context.Context, x *examination) ([]Finding, error) {
 	d, err := x.difference(ctx)

@@ -73,10 +73,13 @@ type Thresholds struct {
 	LeaseExpired time.Duration
 	// LeaseAhead is how far ahead a lease may end. Default 24 h.
 	LeaseAhead time.Duration
-	// Paused is how long a queue may be paused. Default 24 h.
+	// Paused is how long a queue or a kind may be paused without an end. Default 24 h.
 	Paused time.Duration
-	// Unserved is how long a job may be due in a queue, or of a kind, that no live worker serves. Default 1 min.
+	// Unserved is how long a job may be due in a queue, or of a kind, that no live worker serves, and how long the tick of a schedule
+	// may have passed. Default 1 min.
 	Unserved time.Duration
+	// KeysExpired is how long unique keys may have expired without being deleted. Default 24 h.
+	KeysExpired time.Duration
 	// HistoryAhead is how many days ahead there must be a partition of history. Default 3; workers make them for 14.
 	HistoryAhead int
 	// KeepHistory is how long partitions of history are kept; two days later they are a finding. Default 7 days, as in
@@ -137,6 +140,7 @@ func (o Options) withDefaults() (Options, error) {
 		orDefault("Thresholds.LeaseAhead", &t.LeaseAhead, 24*time.Hour),
 		orDefault("Thresholds.Paused", &t.Paused, 24*time.Hour),
 		orDefault("Thresholds.Unserved", &t.Unserved, time.Minute),
+		orDefault("Thresholds.KeysExpired", &t.KeysExpired, 24*time.Hour),
 		orDefault("Thresholds.HistoryAhead", &t.HistoryAhead, 3),
 		orDefault("Thresholds.KeepHistory", &t.KeepHistory, 7*24*time.Hour),
 		orDefault("Thresholds.StatementTimeout", &t.StatementTimeout, 5*time.Second),

@@ -93,7 +93,7 @@ func TestDriftOfTablesAndColumns(t *testing.T) {
 		{check: "drift-column", name: "added", subject: "jobs.tenant", severity: Warning, do: []string{`ALTER TABLE {s}.jobs ADD COLUMN tenant text`}},
 		{check: "drift-column", name: "added and required", subject: "jobs.tenant", do: []string{`ALTER TABLE {s}.jobs ADD COLUMN tenant text NOT NULL`}},
 		{check: "drift-column", name: "another type", subject: "queues.paused_reason",
-			do: []string{`DROP VIEW {s}.queue_stats`, `ALTER TABLE {s}.queues ALTER COLUMN paused_reason TYPE varchar(10)`}},
+			do: []string{`DROP VIEW {s}.paused CASCADE`, `ALTER TABLE {s}.queues ALTER COLUMN paused_reason TYPE varchar(10)`}},
 		{check: "drift-column", name: "another type with a default", subject: "jobs.error_count",
 			do: []string{`DO $$ DECLARE v text; BEGIN
 				FOR v IN SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = quote_ident('My "jobs"; --')::regnamespace AND c.relkind = 'v' LOOP
@@ -158,6 +158,14 @@ func TestDriftOfFunctionsViewsAndTheRest(t *testing.T) {
 			do: []string{`CREATE FUNCTION {s}.cancel(id text) RETURNS text LANGUAGE sql AS 'SELECT id'`}},
 		{check: "drift-function", name: "for everybody", subject: "retry", severity: Warning, do: []string{`GRANT EXECUTE ON FUNCTION {s}.retry(bigint) TO PUBLIC`}},
 
+		{check: "drift-trigger", name: "dropped", subject: "schedule_changed", do: []string{`DROP TRIGGER schedule_changed ON {s}.schedules`}},
+		{check: "drift-trigger", name: "off", subject: "schedule_changed", do: []string{`ALTER TABLE {s}.schedules DISABLE TRIGGER ALL`}},
+		{check: "drift-trigger", name: "of another shape", subject: "schedule_changed", do: []string{`DROP TRIGGER schedule_changed ON {s}.schedules`,
+			`CREATE TRIGGER schedule_changed AFTER DELETE ON {s}.schedules FOR EACH ROW EXECUTE FUNCTION {s}.schedule_changed()`}},
+		{check: "drift-function", name: "dropped with its trigger", subject: "schedule_changed", do: []string{`DROP FUNCTION {s}.schedule_changed() CASCADE`}},
+		{check: "drift-table", name: "dropped with its trigger", subject: "schedules", do: []string{`DROP TABLE {s}.schedules CASCADE`}},
+		{check: "drift-table", name: "dropped with the views on it", subject: "paused_kinds", do: []string{`DROP TABLE {s}.paused_kinds CASCADE`}},
+		{check: "drift-column", name: "dropped with the views on it", subject: "queues.paused_until", do: []string{`ALTER TABLE {s}.queues DROP COLUMN paused_until CASCADE`}},
 		{check: "drift-view", name: "dropped", subject: "stuck_jobs", do: []string{`DROP VIEW {s}.stuck_jobs CASCADE`}},
 		{check: "drift-view", name: "another query", subject: "needs_attention", severity: Warning, do: []string{
 			`DO $$ BEGIN EXECUTE 'CREATE OR REPLACE VIEW {s}.needs_attention AS SELECT * FROM (' ||

@@ -48,6 +48,7 @@ func registry() []entry {
 		{Check{"drift-index", Error, "An index is missing, changed, or none of the migrations' making."}, driftIndexes, true},
 		{Check{"drift-sequence", Error, "The sequence of the job numbers counts in another way."}, driftSequences, true},
 		{Check{"drift-function", Error, "A function is missing, changed, doubled, or open to everybody."}, driftFunctions, true},
+		{Check{"drift-trigger", Error, "A trigger of the migrations is missing, changed, or switched off."}, driftTriggers, true},
 		{Check{"drift-view", Error, "A view is missing or changed."}, driftViews, true},
 		{Check{"drift-storage", Warning, "A storage parameter, such as fillfactor or a threshold of autovacuum, was changed."}, driftStorage, true},
 		{Check{"drift-comment", Info, "Comments are missing."}, driftComments, true},
@@ -74,7 +75,7 @@ func registry() []entry {
 		{Check{"publication", Warning, "Tables of pgqueue are in a publication."}, publications, true},
 		{Check{"foreign-key", Error, "A foreign key points at a table of pgqueue."}, foreignKeys, true},
 		{Check{"inheritance", Error, "A table inherits from one of pgqueue's, or one of them from another."}, inheritance, true},
-		{Check{"trigger", Warning, "There are triggers or rules on tables of pgqueue."}, triggers, true},
+		{Check{"trigger", Warning, "There are triggers or rules of others on tables of pgqueue."}, triggers, true},
 
 		{Check{"sequence-behind", Error, "The next job would get a number that is taken."}, sequenceBehind, true},
 		{Check{"sequence-limit", Error, "The job numbers are beyond 2^53."}, sequenceLimit, true},
@@ -83,9 +84,13 @@ func registry() []entry {
 		{Check{"job-unclaimed", Warning, "Jobs are running and no worker is named."}, unclaimed, true},
 		{Check{"job-numbers", Warning, "Attempts or generations of running jobs cannot be."}, oddNumbers, true},
 		{Check{"job-endless", Warning, "Jobs are due at an infinite time, or in a hundred years."}, endlessJobs, true},
-		{Check{"queue-paused", Warning, "A queue has been paused for long."}, pausedQueues, true},
+		{Check{"queue-paused", Warning, "A queue or a kind has been paused for long, with no end."}, pausedQueues, true},
 		{Check{"queue-unserved", Warning, "Jobs are due in a queue that no live worker serves."}, unservedQueues, true},
 		{Check{"kind-unserved", Warning, "Jobs are due for which no live worker of their queue has a handler."}, unservedKinds, true},
+
+		{Check{"schedule-overdue", Warning, "Ticks of schedules have passed and nobody enqueued their jobs."}, overdueSchedules, true},
+		{Check{"schedule-failing", Warning, "A schedule cannot be understood, or its job not be enqueued."}, failingSchedules, true},
+		{Check{"unique-key-expired", Warning, "Unique keys expired long ago and nobody deleted them."}, expiredKeys, true},
 
 		{Check{"history-ahead", Error, "Partitions of history are missing for today or the days ahead."}, historyAhead, true},
 		{Check{"history-old", Warning, "Partitions of history are older than it is kept."}, historyOld, true},

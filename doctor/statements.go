@@ -59,7 +59,7 @@ func (s *statements) table(name string, indexes []string) []string {
 	t := regexp.QuoteMeta(name) + `\b`
 	patterns := []string{
 		`CREATE TABLE S.` + t, `ALTER TABLE S.` + t, `ALTER TABLE S.\w+ ATTACH PARTITION S.` + t, `INSERT INTO S.` + t,
-		`CREATE (?:UNIQUE )?INDEX \w+ ON S.` + t, `COMMENT ON TABLE S.` + t, `COMMENT ON COLUMN S.` + t + `\.`,
+		`CREATE (?:UNIQUE )?INDEX \w+ ON S.` + t, `CREATE TRIGGER [^;]* ON S.` + t, `COMMENT ON TABLE S.` + t, `COMMENT ON COLUMN S.` + t + `\.`,
 		`COMMENT ON SEQUENCE S.` + regexp.QuoteMeta(name) + `_\w+_seq\b`,
 	}
 	for _, index := range indexes {
@@ -69,6 +69,12 @@ func (s *statements) table(name string, indexes []string) []string {
 	return slices.DeleteFunc(s.matching(patterns...), func(statement string) bool { // other tables' place in this one
 		return strings.Contains(statement, " ATTACH PARTITION ") && !strings.Contains(statement, " ATTACH PARTITION "+own)
 	})
+}
+
+// trigger returns what makes a trigger, given as in the facts: "schedules.schedule_changed".
+func (s *statements) trigger(name string) []string {
+	table, trigger, _ := strings.Cut(name, ".")
+	return latest(s.matching(`CREATE TRIGGER ` + regexp.QuoteMeta(trigger) + ` [^;]* ON S.` + regexp.QuoteMeta(table) + `\b`))
 }
 
 // view returns what makes a view; replace keeps the one that is there, with its rights, which Postgres allows while the columns are the same.

@@ -25,6 +25,11 @@ func TestEveryObjectIsFoundInTheMigrations(t *testing.T) {
 			t.Errorf("the view %s is not made, or has no comment", view)
 		}
 	}
+	for _, trigger := range ownNames("trigger") {
+		if len(made.trigger(trigger)) != 1 {
+			t.Errorf("the trigger %s is not made", trigger)
+		}
+	}
 	for _, f := range migrations.Objects() {
 		if f.Kind == "function" && (len(made.function(f.Name, true)) != 1 || len(made.function(f.Name, false)) < 2) {
 			t.Errorf("the function %s is not made, or has no comment", f.Name)

@@ -138,18 +138,18 @@ func inheritance(ctx context.Context, x *examination) ([]Finding, error) {
 	return found, nil
 }
 
-// triggers and rules on our tables.
+// triggers and rules of others on our tables. Our own are the business of drift-trigger.
 func triggers(ctx context.Context, x *examination) ([]Finding, error) {
 	type row struct{ Kind, Name, Table, What string }
 	rows, err := read[row](ctx, x, `
 		SELECT 'TRIGGER', t.tgname::text, c.relname::text, regexp_replace(pg_get_triggerdef(t.oid), '^CREATE \w+ ', '')
 		FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
-		WHERE NOT t.tgisinternal AND t.tgparentid = 0 AND `+ourTables+`
+		WHERE NOT t.tgisinternal AND t.tgparentid = 0 AND c.relname || '.' || t.tgname <> ALL ($3::text[]) AND `+ourTables+`
 		UNION ALL
 		SELECT 'RULE', r.rulename::text, c.relname::text, 'on ' || CASE r.ev_type WHEN '1' THEN 'select' WHEN '2' THEN 'update' WHEN '3' THEN 'insert' ELSE 'delete' END
 		FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class
 		WHERE c.relkind IN ('r', 'p') AND `+ourTables+`
-		ORDER BY 3, 2`, x.o.Schema, ownNames("table"))
+		ORDER BY 3, 2`, x.o.Schema, ownNames("table"), ownNames("trigger"))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -64,7 +65,20 @@ func TestJobsThatNoWorkerLeavesLikeThis(t *testing.T) {
 			`INSERT INTO {s}.jobs (queue, kind, priority, run_at) VALUES ('it''s', 'k', 4, 'infinity'), ('q', 'k', 1, '3000-01-01')`}},
 		{check: "job-endless", name: "minus infinity", subject: `"q"`, do: []string{`INSERT INTO {s}.jobs (queue, kind, run_at) VALUES ('q', 'k', '-infinity')`}},
 		{check: "queue-paused", name: "last week", subject: `"it's"`, do: []string{
-			`INSERT INTO {s}.queues (name, paused_at, paused_reason) VALUES ('it''s', now() - interval '7 days', 'because'), ('q', now(), NULL)`}},
+			`INSERT INTO {s}.queues (name, paused_at, paused_reason, paused_until) VALUES ('it''s', now() - interval '7 days', 'because', NULL), ('q', now(), NULL, NULL),
+				('it ends', now() - interval '7 days', NULL, now() + interval '7 days'), ('it has ended', now() - interval '7 days', NULL, now() - interval '1 day')`}},
+		{check: "queue-paused", name: "a kind in all queues", subject: `kind "o'clock" in all queues`, do: []string{
+			`INSERT INTO {s}.paused_kinds (kind, paused_at, reason) VALUES ('o''clock', now() - interval '7 days', 'because'), ('k', now(), NULL)`}},
+		{check: "queue-paused", name: "a kind in a queue", subject: `kind "k" in queue "it's"`, do: []string{
+			`INSERT INTO {s}.paused_kinds (kind, queue, paused_at, paused_until) VALUES ('k', 'it''s', now() - interval '7 days', 'infinity'),
+				('k', 'q', now() - interval '7 days', now() + interval '1 day')`}},
+
+		{check: "schedule-failing", name: "twice", subject: `"it's"`, do: []string{
+			`INSERT INTO {s}.schedules (name, spec, kind, next_run_at, failures, last_error) VALUES ('it''s', 'never', 'k', now() - interval '1 hour', 2, 'no such spec')`,
+			`INSERT INTO {s}.schedules (name, spec, kind, enabled, last_error) VALUES ('off', 'never', 'k', false, 'no such spec')`}},
+		{check: "unique-key-expired", name: "two days ago", subject: "unique_keys", do: []string{
+			`INSERT INTO {s}.unique_keys (job_id, created_at, expires_at, queue, kind, key)
+				SELECT g, now() - interval '3 days', now() - interval '2 days', 'q', 'k', 'key:' || g FROM generate_series(1, 100) g`}},
 
 		{check: "sequence-behind", name: "restored", subject: "jobs_id_seq", do: []string{
 			`INSERT INTO {s}.jobs (id, queue, kind, run_at) VALUES (1000, 'q', 'k', now() + interval '1 day')`}},
@@ -177,8 +191,10 @@ func TestUnservedQueuesAndKinds(t *testing.T) {
 	options := Options{Only: []string{"queue-unserved", "kind-unserved"}}
 	s := ident(odd)
 	execute(t, db.Pool, `INSERT INTO `+s+`.jobs (queue, kind, priority, run_at) VALUES ('mail', 'send', 1, now() - interval '1 hour'),
-		('mail', 'count', 4, now() - interval '1 hour'), ('soon', 'send', 1, now()), ('paused', 'send', 1, now() - interval '1 hour')`)
-	execute(t, db.Pool, `INSERT INTO `+s+`.queues (name, paused_at) VALUES ('paused', now())`)
+		('mail', 'count', 4, now() - interval '1 hour'), ('soon', 'send', 1, now()), ('paused', 'send', 1, now() - interval '1 hour'),
+		('other', 'rests', 1, now() - interval '1 hour'), ('third', 'rests there', 1, now() - interval '1 hour')`)
+	execute(t, db.Pool, `INSERT INTO `+s+`.queues (name, paused_at, paused_until) VALUES ('paused', now(), NULL), ('mail', now() - interval '1 hour', now() - interval '1 min')`)
+	execute(t, db.Pool, `INSERT INTO `+s+`.paused_kinds (kind, queue) VALUES ('rests', ''), ('rests there', 'third'), ('send', 'other')`)
 	f := await(t, db, options, "queue-unserved", "mail")
 	requireComplete(t, f)
 	if all := examine(t, db, options).Findings; len(all) != 1 {
@@ -203,6 +219,29 @@ func TestUnservedQueuesAndKinds(t *testing.T) {
 	execute(t, db.Pool, `UPDATE `+s+`.jobs SET state = 'running', attempt = 1, claimed_generation = 1, claimed_at = now(), claimed_by = 'w',
 		lease_expires_at = now() + interval '1 min' WHERE kind = 'count'`)
 	awaitNone(t, db, options, "queue-unserved")
+}
+
+// What is overdue is told until a scheduler comes, or the schedule rests; what fails is told as such, and what is tried every time by nobody
+// but its own program too.
+func TestSchedulesThatAreOverdue(t *testing.T) {
+	t.Parallel()
+	db := pgqueuetest.New(t, pgqueuetest.WithSchema(odd))
+	options := Options{Only: []string{"schedule-overdue"}}
+	s := ident(odd)
+	execute(t, db.Pool, `INSERT INTO `+s+`.schedules (name, spec, kind, next_run_at, updated_at, enabled, retired_at, last_error) VALUES
+		('soon', '@hourly', 'k', now() - interval '10 s', now(), true, NULL, NULL), ('off', '@hourly', 'k', now() - interval '1 h', now(), false, NULL, NULL),
+		('retired', '@hourly', 'k', now() - interval '1 h', now(), true, now(), NULL), ('never', '@hourly', 'k', 'infinity', now(), true, NULL, NULL),
+		('fails', '@hourly', 'k', now() - interval '1 h', now(), true, NULL, 'oh'), ('new', '@hourly', 'k', NULL, now(), true, NULL, NULL)`)
+	awaitNone(t, db, options, "schedule-overdue")
+	execute(t, db.Pool, `INSERT INTO `+s+`.schedules (name, spec, kind, next_run_at, updated_at) VALUES
+		('late', '@hourly', 'k', now() - interval '1 h', now()), ('never seen', '@hourly', 'k', NULL, now() - interval '2 h')`)
+	f := await(t, db, options, "schedule-overdue", "schedules")
+	requireComplete(t, f)
+	if f.Severity != Warning || !strings.Contains(f.Summary, `overdue: 2, the longest of them "never seen", for 2h`) {
+		t.Errorf("%+v", f)
+	}
+	execute(t, db.Pool, `UPDATE `+s+`.schedules SET next_run_at = now() + interval '1 h' WHERE name IN ('late', 'never seen')`)
+	awaitNone(t, db, options, "schedule-overdue")
 }
 
 // Statistics decide, so the table is made to look the part; autovacuum stays out of it.

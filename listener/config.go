@@ -23,7 +23,7 @@ const (
 // MaxChannel is the longest name of a channel in bytes: Postgres refuses longer ones in NOTIFY and cuts them in LISTEN.
 const MaxChannel = 63
 
-// MaxHint is the longest payload in bytes that is taken for the name of a queue.
+// MaxHint is the longest payload in bytes that is taken for the name of a queue, and for a control message.
 const MaxHint = 128
 
 // Config says where a [Listener] listens and whom it tells. Connect, Channel and OnHint are required; the zero value of
@@ -50,9 +50,19 @@ type Config struct {
 	OnHint func(queue string)
 
 	// OnConnect is called when every queue should be looked at: after each LISTEN that is in force, because
-	// notifications sent before are lost, and when more different queues were named than are kept waiting (1,024).
-	// It is called from the goroutine of OnHint. Optional.
+	// notifications sent before are lost, and when more different queues were named, or more different control messages
+	// have come, than are kept waiting (1,024). It is called from the goroutine of OnHint. Optional.
 	OnConnect func()
+
+	// Control is a second channel, for messages about single tasks, read over the same connection. Named like Channel, and
+	// not the same. Empty: there is none.
+	Control string
+
+	// OnControl is called with each message of Control: any payload of 1 to 128 bytes of valid UTF-8, whoever sent it. Calls
+	// come one at a time from a goroutine of their own, so that neither channel delays the other; equal messages that arrive
+	// before their call are one call. It should not block, but the reader goes on when it does. A panic is logged and
+	// contained. Messages may be lost, see OnConnect. Required with Control.
+	OnControl func(message string)
 
 	EchoInterval   time.Duration // longest time between two echoes; 10 s
 	EchoTimeout    time.Duration // an echo later than this is deafness; also the limit of a Send; 5 s
@@ -85,12 +95,22 @@ func (config Config) check() (Config, error) {
 		return config, &ConfigError{"OnHint", "is required"}
 	case config.Channel == "":
 		return config, &ConfigError{"Channel", "is required"}
-	case len(config.Channel) > MaxChannel:
-		return config, &ConfigError{"Channel", fmt.Sprintf("has %d bytes, more than %d", len(config.Channel), MaxChannel)}
-	case !utf8.ValidString(config.Channel):
-		return config, &ConfigError{"Channel", "is not valid UTF-8"}
-	case strings.ContainsRune(config.Channel, 0):
-		return config, &ConfigError{"Channel", "contains a NUL"}
+	case config.Control == config.Channel:
+		return config, &ConfigError{"Control", "is the same as Channel"}
+	case config.Control != "" && config.OnControl == nil:
+		return config, &ConfigError{"OnControl", "is required with Control"}
+	case config.Control == "" && config.OnControl != nil:
+		return config, &ConfigError{"Control", "is required with OnControl"}
+	}
+	for _, channel := range []struct{ field, name string }{{"Channel", config.Channel}, {"Control", config.Control}} {
+		switch {
+		case len(channel.name) > MaxChannel:
+			return config, &ConfigError{channel.field, fmt.Sprintf("has %d bytes, more than %d", len(channel.name), MaxChannel)}
+		case !utf8.ValidString(channel.name):
+			return config, &ConfigError{channel.field, "is not valid UTF-8"}
+		case strings.ContainsRune(channel.name, 0):
+			return config, &ConfigError{channel.field, "contains a NUL"}
+		}
 	}
 	for _, duration := range []struct {
 		field    string

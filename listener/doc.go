@@ -11,6 +11,9 @@
 // listens inside one keeps the server from trimming its notification queue. A role or database that sets
 // idle_session_timeout ends the connection each time it runs out; set it to 0 in the connection's RuntimeParams.
 //
+// A second channel, [Config].Control, may bring messages about single tasks over the same connection: what they mean is between
+// those who send and [Config].OnControl, and they may be lost as hints may.
+//
 // The reading is done by github.com/jackc/pgxlisten. This package adds what a worker process needs around it: backoff
 // from 100 ms instead of a fixed minute, callbacks that can neither block nor crash the reader, one hint per queue
 // however many arrive, and the echo.

@@ -10,7 +10,7 @@ import (
 // maxPending bounds the names that wait to be told. Beyond it, all of them become one look at every queue.
 const maxPending = 1024
 
-// hints is the hand-over from the goroutine that reads to the one that calls back: a bounded set of names, in the
+// hints is the hand-over from the goroutine that reads to one that calls back: a bounded set of names, in the
 // order of arrival, and a mark that every queue should be looked at. Adding never blocks. A name leaves the set before
 // its callback runs, so a hint that arrives during the callback is told again and none is lost.
 type hints struct {
@@ -86,7 +86,7 @@ func (h *hints) take() (queue string, all, ok bool) {
 }
 
 // dispatch calls back until stop is closed. What is still waiting then is dropped: there is nobody left to wake.
-func (l *Listener) dispatch(h *hints, stop <-chan struct{}) {
+func (l *Listener) dispatch(h *hints, stop <-chan struct{}, name string, tell func(string)) {
 	for {
 		select {
 		case <-stop:
@@ -99,12 +99,12 @@ func (l *Listener) dispatch(h *hints, stop <-chan struct{}) {
 				return
 			default:
 			}
-			queue, all, ok := h.take()
+			one, all, ok := h.take()
 			if !ok {
 				break
 			}
 			if !all {
-				l.callBack("OnHint", func() { l.config.OnHint(queue) })
+				l.callBack(name, func() { tell(one) })
 			} else {
 				l.callBack("OnConnect", l.config.OnConnect) // not nil: nobody marks all without it
 			}

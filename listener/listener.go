@@ -76,10 +76,15 @@ func (l *Listener) Run(ctx context.Context) error {
 	}
 
 	stop, dispatched := make(chan struct{}), make(chan struct{})
-	r := &run{Listener: l, hints: newHints()}
+	r := &run{Listener: l, hints: newHints(), control: newHints()}
+	var dispatchers sync.WaitGroup
+	dispatchers.Go(func() { l.dispatch(r.hints, stop, "OnHint", l.config.OnHint) })
+	if l.config.Control != "" {
+		dispatchers.Go(func() { l.dispatch(r.control, stop, "OnControl", l.config.OnControl) })
+	}
 	go func() {
 		defer close(dispatched)
-		l.dispatch(r.hints, stop)
+		dispatchers.Wait()
 	}()
 
 	for ctx.Err() == nil {
@@ -103,6 +108,7 @@ func (l *Listener) Run(ctx context.Context) error {
 type run struct {
 	*Listener
 	hints   *hints
+	control *hints   // control messages
 	session *session // the connection in use, or nil
 
 	delay     time.Duration   // wait before the next attempt
@@ -127,6 +133,9 @@ func (r *run) listen(ctx context.Context) (err error) {
 		ReconnectDelay: -1, // a fixed one, a minute by default, whatever happened: connect waits instead
 	}
 	reader.Handle(r.config.Channel, channelHandler{r, r.hint})
+	if r.config.Control != "" {
+		reader.Handle(r.config.Control, channelHandler{r, r.message})
+	}
 	if r.config.Send != nil {
 		reader.Handle(r.echoChannel, channelHandler{r, r.echo})
 	}
@@ -176,6 +185,25 @@ func (r *run) hint(queue string) {
 	if result == merged {
 		tellEach(r.Listener, r.observers.coalesced, func(o CoalescedObserver) { o.ListenerCoalesced(queue) })
 	}
+}
+
+// message takes what arrived on the control channel.
+func (r *run) message(text string) {
+	if text == "" || len(text) > MaxHint || !utf8.ValidString(text) {
+		r.heard(func(status *Status) { status.Discarded++ })
+		return
+	}
+	lost := r.control.add(text) == overflow
+	if lost && r.config.OnConnect != nil {
+		r.hints.addAll()
+		lost = false
+	}
+	r.heard(func(status *Status) {
+		status.Control++
+		if lost {
+			status.Discarded++
+		}
+	})
 }
 
 // echo takes what arrived on the listener's own channel.

@@ -63,6 +63,9 @@ func (r *run) connect(ctx context.Context) (*pgx.Conn, error) {
 		echoed:    make(chan struct{}, 1),
 		watched:   make(chan struct{}),
 	}
+	if r.config.Control != "" {
+		s.missing++
+	}
 	if r.config.Send != nil {
 		s.missing++
 	}

@@ -29,7 +29,9 @@ type Status struct {
 	// Hints counts hints that named a queue; Coalesced those among them that added nothing, because their queue was
 	// already waiting to be told; Discarded what was no hint: empty, over 128 bytes, or not UTF-8.
 	Hints, Coalesced, Discarded int64
-	// Panics counts the panics of OnHint and OnConnect.
+	// Control counts the control messages; what was none, and what was lost because too many waited, is Discarded.
+	Control int64
+	// Panics counts the panics of OnHint, OnControl and OnConnect.
 	Panics int64
 }
 

@@ -123,7 +123,7 @@ func gather(facts []fact) picture {
 func (p picture) object(kind, name string) Object {
 	o := Object{Kind: kind, Name: name}
 	switch kind {
-	case "column", "constraint", "storage":
+	case "column", "constraint", "storage", "trigger":
 		o.Parent, _, _ = strings.Cut(name, ".")
 	case "index":
 		o.Parent = p[kind][name]["table"]
@@ -184,7 +184,7 @@ func (c comparison) counts(d *Difference) bool {
 		return false
 	}
 	switch d.Kind {
-	case "table", "view", "sequence":
+	case "table", "view", "sequence", "trigger":
 		return d.Want != nil
 	case "index": // those behind a constraint are the constraint's
 		return d.Want["constraint"] == "" && (d.Want != nil || d.Have["constraint"] == "")

@@ -83,6 +83,13 @@ FROM (
             ('constraint', (SELECT k.conname::text FROM pg_constraint k WHERE k.conindid = i.indexrelid AND k.contype IN ('p', 'u', 'x') LIMIT 1)),
             ('definition', substring(pg_get_indexdef(i.indexrelid) FROM ' USING (.*)$'))) p (property, value)
     UNION ALL
+    SELECT 'trigger', r.relname || '.' || t.tgname, p.property, p.value
+    FROM rel r
+         JOIN pg_trigger t ON t.tgrelid = r.oid AND NOT t.tgisinternal AND t.tgparentid = 0
+         CROSS JOIN LATERAL (VALUES
+            ('definition', replace(substring(pg_get_triggerdef(t.oid, true) FROM '^CREATE (?:CONSTRAINT )?TRIGGER (?:"(?:[^"]|"")*"|\S+) (.*)$'), r.dot, '')),
+            ('enabled', t.tgenabled::text)) p (property, value)
+    UNION ALL
     SELECT 'function', f.name, p.property, p.value
     FROM fn f
          CROSS JOIN LATERAL (VALUES

@@ -18,23 +18,37 @@ import (
 // A statement waits for a migration as long as its lock_timeout, half a second. All that is beyond is for a busy machine.
 const longestWait = 3 * time.Second
 
-// blockALTER opens two transactions that stay open until release: a reader of all tables in an old snapshot, and a writer that has not
+// blockALTER opens two transactions that stay open until release: a reader of the tables in an old snapshot, and a writer that has not
 // committed. Any ALTER of these tables waits for both, and everybody else behind it.
 func blockALTER(t *testing.T, pool *pgxpool.Pool) (release func()) {
 	t.Helper()
 	reader := blocker(t, pool, `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
-		SELECT (SELECT count(*) FROM pgqueue.jobs), (SELECT count(*) FROM pgqueue.history), (SELECT count(*) FROM pgqueue.queues)`)
-	writer := blocker(t, pool, `INSERT INTO pgqueue.jobs (queue, kind) VALUES ('other', 'k'); INSERT INTO pgqueue.queues (name) VALUES ('other');
-		DELETE FROM pgqueue.history WHERE queue = 'other'`)
+		SELECT (SELECT count(*) FROM pgqueue.jobs), (SELECT count(*) FROM pgqueue.history)`)
+	writer := blocker(t, pool, `INSERT INTO pgqueue.jobs (queue, kind) VALUES ('other', 'k'); DELETE FROM pgqueue.history WHERE queue = 'other'`)
 	return func() { reader(); writer() }
 }
 
-// The real upgrades are additive: they go through beside a fleet at work, a reader and a writer that stay, and nobody waits for them.
+// goOn wants a fleet to claim many times more.
+func (f *fleet) goOn(t *testing.T, more int) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for goal := f.claims() + more; f.claims() < goal; {
+		select {
+		case <-testContext(t).Done():
+			t.Fatal("the fleet stands still")
+		case <-tick.C:
+		}
+	}
+}
+
+// The real upgrades are additive: they go through beside a fleet at work, a reader and a writer of jobs and history that stay, and nobody
+// waits for them.
 func TestUpgrade_NeverBlocksARunningFleet(t *testing.T) {
-	for _, from := range []uint{1, 2} {
+	for from := uint(1); from < migrations.Latest; from++ {
 		t.Run(fmt.Sprintf("from %d", from), func(t *testing.T) {
 			pool := at(t, from)
-			old := startFleet(t, pool, 4, 2)
+			old := startFleet(t, pool, max(from, oldestKept), 4, 2)
 			defer func() {
 				old.end()
 				old.check(t, pool, longestWait)
@@ -49,18 +63,45 @@ func TestUpgrade_NeverBlocksARunningFleet(t *testing.T) {
 				t.Fatalf("up from %d: %v", from, err)
 			}
 			requireNoDrift(t, pool, "")
-			goal := old.claims() + 200
-			tick := time.NewTicker(10 * time.Millisecond)
-			defer tick.Stop()
-			for old.claims() < goal { // the programs of version 2 go on with version 3
-				select {
-				case <-testContext(t).Done():
-					t.Fatal("the fleet stands still")
-				case <-tick.C:
-				}
-			}
+			old.goOn(t, 200) // the programs of the old version go on with the new one
 		})
 	}
+}
+
+// Version 4 gives queues a column, for which it needs the table to itself for a moment. Whoever keeps a transaction open that has read queues
+// delays it, as long as it likes; everybody else goes on meanwhile.
+func TestUpgrade_ToVersion4WaitsForReadersOfQueuesAndBlocksNobody(t *testing.T) {
+	pool := newPool(t, at(t, 3).Config().ConnString(), func(config *pgxpool.Config) { config.MaxConns = 12 })
+	old := startFleet(t, pool, 3, 4, 2)
+	defer func() {
+		old.end()
+		old.check(t, pool, longestWait)
+	}()
+	waitFor(t, pool, "the fleet to work", `(SELECT count(*) > 50 FROM pgqueue.history)`)
+	release := blocker(t, pool, `SELECT count(*) FROM pgqueue.queues`)
+	logs := &waitLog{seen: make(chan struct{})}
+	migrated := make(chan error, 1)
+	go func() { migrated <- migrations.Up(testContext(t), pool, "", migrations.WithLogger(slog.New(logs))) }()
+	select {
+	case <-logs.seen: // it has given up its place once
+	case err := <-migrated:
+		t.Fatalf("up beside a reader of queues: %v", err)
+	}
+	old.goOn(t, 200)
+	select {
+	case err := <-migrated:
+		t.Fatalf("up beside a reader of queues that stays: %v", err)
+	default:
+	}
+	if state := status(t, pool, ""); state.Version != 3 || state.Dirty {
+		t.Errorf("while the reader stays: %+v", state)
+	}
+	release()
+	if err := <-migrated; err != nil {
+		t.Fatalf("up after the reader has gone: %v", err)
+	}
+	requireNoDrift(t, pool, "")
+	old.goOn(t, 200)
 }
 
 // C94: a step that must ALTER the table of jobs, behind a reader. It gives up its place in the queue of the lock again and again, so that

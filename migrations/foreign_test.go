@@ -3,8 +3,10 @@ package migrations_test
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"io/fs"
 	neturl "net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -97,7 +99,7 @@ func TestUp_KnowsAllOfItsOwnNames(t *testing.T) {
 		UNION SELECT proname::text FROM pg_proc WHERE pronamespace = 'pgqueue'::regnamespace`)
 	var checks strings.Builder
 	for file, first := range map[string]string{"0001_core.up.sql": `CREATE TABLE "pgqueue"`, "0002_control.up.sql": `CREATE FUNCTION "pgqueue"`,
-		"0003_seeing.up.sql": `CREATE TABLE "pgqueue"`} {
+		"0003_seeing.up.sql": `CREATE TABLE "pgqueue"`, "0004_time.up.sql": `ALTER TABLE "pgqueue"`} {
 		text, err := templateText(file)
 		if err != nil {
 			t.Fatal(err)
@@ -114,6 +116,18 @@ func TestUp_KnowsAllOfItsOwnNames(t *testing.T) {
 	if len(names) < 15 {
 		t.Errorf("only %d names found: %q", len(names), names)
 	}
+}
+
+// downText is the down file of a version, for the schema pgqueue.
+func downText(version uint) (string, error) {
+	names, err := filepath.Glob(fmt.Sprintf("sql/%04d_*.down.sql", version))
+	if err != nil {
+		return "", err
+	}
+	if len(names) != 1 {
+		return "", fmt.Errorf("%d down files of version %d", len(names), version)
+	}
+	return templateText(filepath.Base(names[0]))
 }
 
 func templateText(name string) (string, error) {

@@ -128,9 +128,16 @@ func runProcess(mode string) error {
 	return runAJob(ctx, pool, "", fmt.Sprintf("process-%d", os.Getpid()))
 }
 
-// upFile is the name of the file of a version.
-func upFile(version uint) string {
-	return []string{"", "0001_core.up.sql", "0002_control.up.sql", "0003_seeing.up.sql"}[version]
+// upFile is the name of the file of a version among files.
+func upFile(files fs.FS, version uint) (string, error) {
+	names, err := fs.Glob(files, fmt.Sprintf("%04d_*.up.sql", version))
+	if err != nil {
+		return "", err
+	}
+	if len(names) != 1 {
+		return "", fmt.Errorf("%d files of version %d: %q", len(names), version, names)
+	}
+	return names[0], nil
 }
 
 // blockingFiles are the real files, but one step waits at its end for blockKey.
@@ -139,7 +146,11 @@ func blockingFiles(schema string, step uint) (fstest.MapFS, error) {
 	if err != nil {
 		return nil, err
 	}
-	blocked := files[upFile(step)]
+	name, err := upFile(files, step)
+	if err != nil {
+		return nil, err
+	}
+	blocked := files[name]
 	blocked.Data = append(blocked.Data, fmt.Sprintf("\nSET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(%d);\n", blockKey)...)
 	return files, nil
 }

@@ -80,3 +80,18 @@ func TestThePageOnUpgradingHasTheGrantsOfEachVersion(t *testing.T) {
 		}
 	}
 }
+
+// Claims read a table that version 4 brings. Roles of version 3 may do so as soon as it is there: nobody has to be quick with the GRANTs.
+func TestUpgrade_ToVersion4KeepsWorkersOfNarrowRightsAtWork(t *testing.T) {
+	pool := at(t, 3)
+	name := value[string](t, pool, `SELECT current_database()::text`)
+	worker, other := "worker \"of "+name, "other_of_"+name
+	run(t, pool, `CREATE ROLE `+pgx.Identifier{worker}.Sanitize()+`; CREATE ROLE `+other)
+	run(t, pool, `GRANT SELECT, UPDATE ON pgqueue.queues TO `+pgx.Identifier{worker}.Sanitize()+`; GRANT SELECT ON pgqueue.jobs TO `+other)
+	mustUp(t, pool, "")
+	for role, want := range map[string]string{worker: "t f", other: "f f"} {
+		if got := value[string](t, pool, `SELECT concat_ws(' ', has_table_privilege($1, 'pgqueue.paused_kinds', 'SELECT'), has_table_privilege($1, 'pgqueue.paused_kinds', 'UPDATE'))`, role); got != want {
+			t.Errorf("%s may SELECT and UPDATE paused_kinds: %s, want %s", role, got, want)
+		}
+	}
+}

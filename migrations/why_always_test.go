@@ -29,10 +29,14 @@ func TestWhyNotRunning_AlwaysAnswers(t *testing.T) {
 		`{"workers": 99999999999999999999, "in_flight": 1e300}`, `{"paused_until": "2999-12-30T23:59:59Z"}`, `{"in_flight": {"mail": 3}, "workers": 2}`, `[]`, `7`, `null`, `"x"`,
 		`{"alias_of": "none"}`, `{"alias_of": 7}`, `{"in_flight": []}`}
 	for range manyOr(6, 40) {
-		run(t, pool, `TRUNCATE pgqueue.jobs, pgqueue.queues, pgqueue.workers`)
+		run(t, pool, `TRUNCATE pgqueue.jobs, pgqueue.queues, pgqueue.workers, pgqueue.paused_kinds`)
 		for _, queue := range queues {
 			if random.IntN(2) == 0 {
-				run(t, pool, `INSERT INTO pgqueue.queues (name, paused_at, paused_reason, history) VALUES ('`+queue+`', `+pick(orNull...)+`, `+pick(`NULL`, `''`, `'100 % %s'`)+`, `+pick(`'full'`, `'off'`)+`)`)
+				run(t, pool, `INSERT INTO pgqueue.queues (name, paused_at, paused_until, paused_reason, history) VALUES ('`+queue+`', `+pick(orNull...)+`, `+pick(orNull...)+`, `+pick(`NULL`, `''`, `'100 % %s'`)+`, `+pick(`'full'`, `'off'`)+`)`)
+			}
+			if random.IntN(3) == 0 {
+				run(t, pool, `INSERT INTO pgqueue.paused_kinds (queue, kind, paused_at, paused_until, reason) VALUES (`+pick(`''`, `'`+queue+`'`)+`, `+pick(`'send'`, `'%s'`)+`, `+pick(times...)+`, `+pick(orNull...)+`,
+					`+pick(`NULL`, `'100 % %s'`)+`) ON CONFLICT DO NOTHING`)
 			}
 		}
 		for worker := range random.IntN(4) {
@@ -59,7 +63,7 @@ func TestWhyNotRunning_AlwaysAnswers(t *testing.T) {
 			t.Fatal(bad)
 		}
 		// The lists do not break at such rows either.
-		for _, view := range []string{"queue_stats", "active_jobs", "stuck_jobs", "job_log", "live_workers", "attempts"} {
+		for _, view := range []string{"queue_stats", "active_jobs", "stuck_jobs", "job_log", "live_workers", "attempts", "paused"} {
 			_ = rows(t, pool, `SELECT to_jsonb(v)::text FROM pgqueue.`+view+` v`)
 		}
 	}

@@ -128,6 +128,7 @@ func TestWhyNotRunning_LockedTable(t *testing.T) {
 	for table, want := range map[string]string{
 		"jobs": `jobs: AccessExclusiveLock is held by pid \d+ \(user postgres, application "shop", `, "workers": `workers: AccessExclusiveLock is held by pid`,
 		"history": `history: AccessExclusiveLock is held by pid`, "queues": `queues: AccessExclusiveLock is held by pid`,
+		"paused_kinds": `paused_kinds: AccessExclusiveLock is held by pid`,
 	} {
 		release := blocker(t, app, `LOCK TABLE pgqueue.`+table)
 		requireWords(t, why(t, asking, id), `^Whether job \d+ can run is not known, and nothing of the queue can be read or written, because a table is locked: `, want)

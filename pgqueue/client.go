@@ -2,6 +2,7 @@ package pgqueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -18,13 +19,16 @@ type Client struct {
 	pool       *pgxpool.Pool
 	schema     string
 	channel    string // of hints
+	control    string // channel of messages about single jobs
+	awaits     *awaits
 	store      *jobstore.Store
 	logger     *slog.Logger
 	maxPayload int
 	hints      *hinter
 	hinting    atomic.Bool // whether hints are sent
 	chain      enqueueChain
-	observer   any // of workers that have none of their own
+	codecs     *codecs // nil: none
+	observer   any     // of workers that have none of their own
 	observe    hintObservers
 	stale      *staleConnections // of pool
 	closed     atomic.Bool
@@ -55,15 +59,19 @@ func NewClient(pool *pgxpool.Pool, options ...ClientOption) (*Client, error) {
 		return nil, fmt.Errorf("new client: %w", err)
 	}
 	client := &Client{
-		pool: pool, schema: settings.schema, channel: channel, store: store,
+		pool: pool, schema: settings.schema, channel: channel, control: migrations.ControlChannel(settings.schema), store: store,
 		logger: settings.logger, maxPayload: settings.maxPayload,
 		stale: &staleConnections{pool: pool, logger: settings.logger},
+	}
+	if client.codecs, err = newCodecs(settings.codecs, settings.strictCodec, settings.schema, settings.maxPayload, settings.logger); err != nil {
+		return nil, fmt.Errorf("new client: %w", err)
 	}
 	client.observer = Observers(settings.observers...)
 	client.observe = newHintObservers(client.observer, settings.logger)
 	if client.chain, err = client.newEnqueueChain(settings.enqueue); err != nil {
 		return nil, fmt.Errorf("new client: %w", err)
 	}
+	client.awaits = newAwaits(client, &settings)
 	client.hinting.Store(settings.hints)
 	client.hints = newHinter(settings.hintWindow, settings.logger, func(ctx context.Context, queues []string) error {
 		if !client.hinting.Load() {
@@ -76,13 +84,13 @@ func NewClient(pool *pgxpool.Pool, options ...ClientOption) (*Client, error) {
 	return client, nil
 }
 
-// Close sends the hints that were held back, ends the client's timer and makes every later enqueue fail with
-// [ErrClosed]. It does not stop workers and does not close the pool. A hint that cannot be sent is logged and not an
+// Close sends the hints that were held back, ends the client's timer and every [Client.Await], and makes every later enqueue fail
+// with [ErrClosed]. It does not stop workers and does not close the pool. A hint that cannot be sent is logged and not an
 // error, because polling finds the jobs all the same; if ctx ends first, its error is returned and the client is closed
 // nevertheless. Calling it again is allowed and does nothing more.
 func (c *Client) Close(ctx context.Context) error {
 	c.closed.Store(true)
-	if err := c.hints.close(ctx); err != nil {
+	if err := errors.Join(c.awaits.close(ctx), c.hints.close(ctx)); err != nil {
 		return fmt.Errorf("close client: %w", err)
 	}
 	return nil

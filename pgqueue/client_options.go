@@ -1,9 +1,12 @@
 package pgqueue
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pgqueue/pgqueue/migrations"
 )
@@ -31,6 +34,12 @@ type clientSettings struct {
 	enqueue    []func(EnqueueFunc) EnqueueFunc
 	observers  []any
 	citus      bool
+	awaitDeaf  bool
+	awaitPoll  time.Duration // between two looks at most, for tests; zero: lastAwaitPoll
+	awaitConn  func(context.Context) (*pgx.Conn, error)
+
+	codecs      []Codec
+	strictCodec bool
 }
 
 // WithSchema names the schema with pgqueue's tables. Any name that Postgres takes works. The default is
@@ -65,6 +74,19 @@ func WithoutHints() ClientOption {
 // job fails with SQLSTATE 0A000, and idle workers cannot look for due jobs.
 func WithCitus() ClientOption {
 	return func(s *clientSettings) { s.citus = true }
+}
+
+// WithoutAwaitListener has [Client.Await] ask the database and open no connection to listen on: where the pool goes through a pooler
+// in transaction mode, which forwards no messages, or where connections are dear. An Await then returns within a second of the job's end
+// instead of milliseconds.
+func WithoutAwaitListener() ClientOption {
+	return func(s *clientSettings) { s.awaitDeaf = true }
+}
+
+// WithAwaitConn sets how [Client.Await] makes the one connection on which it listens, as [WorkerConfig].ListenerConn does for a worker:
+// past a pooler, say. The default is a new connection with the settings of the client's pool.
+func WithAwaitConn(connect func(ctx context.Context) (*pgx.Conn, error)) ClientOption {
+	return func(s *clientSettings) { s.awaitConn = connect }
 }
 
 // WithHintWindow sets how often the client hints that a queue has work: in the long run once per queue and window, after

@@ -20,6 +20,9 @@ func decoder[T any]() func(job *AnyJob) (*Job[T], error) {
 		unmarshal = unmarshalNumbers
 	}
 	return func(job *AnyJob) (*Job[T], error) {
+		if job.attempt.unreadable != nil {
+			return nil, job.attempt.unreadable
+		}
 		typed := &Job[T]{JobInfo: job.JobInfo, ctx: job.ctx, attempt: job.attempt}
 		if err := unmarshal(job.Args, &typed.Args); err != nil {
 			return nil, runner.Coded(runner.CodeUndecodable, fmt.Errorf("decode the arguments of %s: %w", job.attempt.row, err))

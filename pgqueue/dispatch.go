@@ -15,7 +15,10 @@ type dispatcher struct {
 	pool      lazytx.Beginner
 	open      lazytx.Slots // nil: no bound
 	handlers  map[string]Handler
-	maxResult int // bytes
+	maxResult int               // bytes
+	progress  *progressReporter // nil: nothing is written
+	ends      jobstore.Ends     // nil: nobody is told
+	codecs    *codecs
 }
 
 var _ runner.BatchHandler[*jobstore.Row, result] = (*dispatcher)(nil)
@@ -34,12 +37,14 @@ func (d *dispatcher) Handle(ctx context.Context, task *runner.Task[*jobstore.Row
 
 // job is what handlers and middleware see of a row.
 func (d *dispatcher) job(ctx context.Context, row *jobstore.Row) *AnyJob {
+	args, unreadable := d.codecs.openPayload(ctx, row)
 	delivered := &struct { // in one piece of memory
 		job     AnyJob
 		attempt attempt
 	}{
-		job:     AnyJob{JobInfo: infoOf(row), Args: row.Payload, ctx: ctx},
-		attempt: attempt{store: d.store, pool: d.pool, open: d.open, row: row, maxResult: d.maxResult},
+		job: AnyJob{JobInfo: infoOf(row), Args: args, ctx: ctx},
+		attempt: attempt{store: d.store, pool: d.pool, open: d.open, row: row, maxResult: d.maxResult, codecs: d.codecs, unreadable: unreadable,
+			progress: d.progress, ends: d.ends},
 	}
 	delivered.job.attempt = &delivered.attempt
 	return &delivered.job

@@ -44,6 +44,7 @@ func (c *Client) Drain(ctx context.Context, mux *Mux, config WorkerConfig) (Drai
 		return DrainResult{}, fmt.Errorf("drain: %w", err)
 	}
 	defer w.reportDrain(ctx)()
+	defer w.writeProgress(ctx)()
 	result := DrainResult{Queues: make(map[string]runner.Outcomes, len(w.runners))}
 	recovered, upkeep := w.reaps.Once(ctx)
 	result.Recovered = recovered

@@ -27,9 +27,12 @@ const (
 	Replaced
 	// Same means that a live job of the same key has this revision already; nothing was changed.
 	Same
+	// Duplicate means that nothing was changed because of a rule of the job's own: [WithIdempotencyKey], [WithUnique] or
+	// [WithThrottle]. The number is that of the job that was enqueued first, which may have ended long ago.
+	Duplicate
 )
 
-// String is "inserted", "replaced" or "same".
+// String is "inserted", "replaced", "same" or "duplicate".
 func (o EnqueueOutcome) String() string {
 	switch o {
 	case Inserted:
@@ -38,6 +41,8 @@ func (o EnqueueOutcome) String() string {
 		return "replaced"
 	case Same:
 		return "same"
+	case Duplicate:
+		return "duplicate"
 	default:
 		return fmt.Sprintf("EnqueueOutcome(%d)", uint8(o))
 	}
@@ -47,6 +52,9 @@ func (o EnqueueOutcome) String() string {
 type Enqueued struct {
 	ID      int64 // of the job, whatever the outcome
 	Outcome EnqueueOutcome
+	// State is set for a [Duplicate] whose job is live: [JobPending] or [JobRunning]. Empty means that the job has ended, or was
+	// deleted; [Client.Get] says which.
+	State JobState
 }
 
 // NewJob is one job for [Client.EnqueueMany].
@@ -62,7 +70,7 @@ const maxCallBytes = 256 << 20
 // transaction commits; if it rolls back, also only to a savepoint, there never was a job.
 //
 // A job without a key is always a new one. See [WithKey] and [WithRevision] for what happens when a job of the key is
-// live. No savepoint is used, and a job that exists already leaves the transaction usable.
+// live, and [WithIdempotencyKey], [WithUnique], [WithThrottle] and [WithDebounce] for other rules. No savepoint is used, and a job that exists already leaves the transaction usable.
 //
 // Input that cannot be stored is refused with a [*ValidationError] before any SQL is sent. Every other error comes from
 // Postgres and can be examined with errors.As and [*pgconn.PgError]; in a transaction of level REPEATABLE READ or
@@ -88,9 +96,12 @@ func (c *Client) Enqueue(ctx context.Context, q Querier, args Args, options ...E
 
 // insertOne is Enqueue inside of the middleware.
 func (c *Client) insertOne(ctx context.Context, q Querier, args Args, options []EnqueueOption) ([]Enqueued, error) {
-	input, invalid := newInput(args, options, c.maxPayload)
+	input, invalid := newInput(args, options, c.maxPayload, c.codecs)
 	if invalid != nil {
 		return nil, fmt.Errorf("enqueue: %w", invalid)
+	}
+	if err := c.sealInput(ctx, &input); err != nil {
+		return nil, fmt.Errorf("enqueue: %w", err)
 	}
 	return c.write(ctx, q, []jobstore.Input{input})
 }
@@ -120,10 +131,13 @@ func (c *Client) insertMany(ctx context.Context, q Querier, jobs []NewJob) ([]En
 	inputs := make([]jobstore.Input, len(jobs))
 	total := 0
 	for i, job := range jobs {
-		input, invalid := newInput(job.Args, job.Options, c.maxPayload)
+		input, invalid := newInput(job.Args, job.Options, c.maxPayload, c.codecs)
 		if invalid != nil {
 			invalid.Field = fmt.Sprintf("jobs[%d].%s", i, invalid.Field)
 			return nil, fmt.Errorf("enqueue: %w", invalid)
+		}
+		if err := c.sealInput(ctx, &input); err != nil {
+			return nil, fmt.Errorf("enqueue: jobs[%d]: %w", i, err)
 		}
 		inputs[i] = input
 		total += len(input.Payload) + len(input.Metadata)
@@ -185,11 +199,14 @@ func (c *Client) write(ctx context.Context, q Querier, inputs []jobstore.Input) 
 			return nil, err
 		}
 		enqueued[i] = Enqueued{ID: p.ID, Outcome: outcome}
+		if p.State != nil {
+			enqueued[i].State = JobState(*p.State)
+		}
 	}
 	for _, queue := range note.held {
 		// What changed nothing wakes nobody.
 		for i := range inputs {
-			if inputs[i].Queue == queue && enqueued[i].Outcome != Same {
+			if inputs[i].Queue == queue && enqueued[i].Outcome != Same && enqueued[i].Outcome != Duplicate {
 				c.hints.hold(queue)
 				c.observe.hintHeld(queue)
 				break
@@ -201,7 +218,7 @@ func (c *Client) write(ctx context.Context, q Querier, inputs []jobstore.Input) 
 
 // outcomeOf reads the statement's word.
 func outcomeOf(word string) (EnqueueOutcome, error) {
-	for _, outcome := range []EnqueueOutcome{Inserted, Replaced, Same} {
+	for _, outcome := range []EnqueueOutcome{Inserted, Replaced, Same, Duplicate} {
 		if outcome.String() == word {
 			return outcome, nil
 		}

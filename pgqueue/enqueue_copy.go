@@ -12,7 +12,7 @@ import (
 type Copier = jobstore.Copier
 
 // EnqueueCopy writes many jobs by COPY, the fastest way into the table, and returns how many. It is [Client.EnqueueMany]
-// for bulk loads that need neither keys nor ids: a job with a key is refused, and the order of jobs that are due at the
+// for bulk loads that need neither keys nor ids: a job with a key or a rule such as [WithUnique] is refused, and the order of jobs that are due at the
 // same time is that of the slice. All jobs are written or none; in a transaction, with the transaction.
 //
 // Input that cannot be stored is named in a [*ValidationError] before any SQL is sent. For more jobs than should be in
@@ -36,13 +36,19 @@ func (c *Client) copyJobs(ctx context.Context, q Copier, jobs []NewJob) (int64, 
 	inputs := make([]jobstore.Input, len(jobs))
 	var queues []string
 	for i, job := range jobs {
-		input, refused := newInput(job.Args, job.Options, c.maxPayload)
+		input, refused := newInput(job.Args, job.Options, c.maxPayload, c.codecs)
+		if refused == nil && input.Unique != nil {
+			refused = invalid("unique", "rules cannot be used with EnqueueCopy; use EnqueueMany")
+		}
 		if refused == nil && input.Key != nil {
 			refused = invalid("key", "cannot be used with EnqueueCopy; use EnqueueMany")
 		}
 		if refused != nil {
 			refused.Field = fmt.Sprintf("jobs[%d].%s", i, refused.Field)
 			return 0, fmt.Errorf("enqueue by copy: %w", refused)
+		}
+		if err := c.sealInput(ctx, &input); err != nil {
+			return 0, fmt.Errorf("enqueue by copy: jobs[%d]: %w", i, err)
 		}
 		inputs[i] = input
 		if !slices.Contains(queues, input.Queue) {

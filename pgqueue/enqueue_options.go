@@ -35,6 +35,8 @@ type enqueueSettings struct {
 	revision    *string
 	due             // of the call
 	ofType      due // which counts if the call says nothing
+	rules           // of the call
+	rulesOfType rules
 	priority    int
 	tags        []string
 	metadata    any
@@ -107,13 +109,14 @@ func WithMaxAttempts(n int) EnqueueOption {
 }
 
 // collectSettings applies the options of the type and then those of the call. A due time of the call replaces that of the
-// type, whichever way either is given.
+// type, whichever way either is given, and so does a rule such as WithUnique.
 func collectSettings(args Args, options []EnqueueOption) enqueueSettings {
 	s := enqueueSettings{queue: DefaultQueue, priority: PriorityFresh, maxAttempts: DefaultMaxAttempts}
 	if defaults, ok := args.(DefaultOptions); ok {
 		s.apply(defaults.EnqueueOptions())
 	}
 	s.ofType, s.due = s.due, due{}
+	s.rulesOfType, s.rules = s.rules, rules{}
 	s.apply(options)
 	return s
 }

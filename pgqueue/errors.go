@@ -17,6 +17,9 @@ var (
 	// the job is gone. It is also the cause of the context of a handler that lost its lease.
 	ErrLeaseLost = runner.ErrLeaseLost
 
+	// ErrCancelled is the cause of the context of a handler whose job somebody asked to stop, see [Client.Cancel].
+	ErrCancelled = runner.ErrCancelled
+
 	// ErrSchema means that the database does not have the tables that this version works with: run migrations.Up. Worker.Run,
 	// Drain and DrainTx look and return it; an enqueue returns it together with Postgres's own error, such as 42P01.
 	ErrSchema = errors.New("the schema is not ready")

@@ -39,6 +39,10 @@ type JobStatus struct {
 	// across retries by hand.
 	Failed     []FailedAttempt
 	ErrorCount int
+
+	// Sealed are the values that are stored encoded and cannot be read here, by "payload", "result" and "progress": the field of the
+	// name then holds the stored form. Nil where all can be read. Of a message in Failed the text says so.
+	Sealed map[string]Sealed
 }
 
 // FailedAttempt is what is stored about an attempt that failed.
@@ -63,5 +67,5 @@ func (c *Client) Get(ctx context.Context, q Querier, id int64) (*JobStatus, erro
 	if record == nil {
 		return nil, fmt.Errorf("get job %d: %w", id, ErrNotFound)
 	}
-	return statusOf(record), nil
+	return c.statusOf(ctx, record), nil
 }

@@ -44,6 +44,9 @@ type InspectorConfig struct {
 	Logger *slog.Logger
 	// Audit is told of every action before it is committed, and can refuse it. Nil: nobody is told. See [AuditFunc].
 	Audit AuditFunc
+	// Codecs are those of [WithCodec], so that what is stored encoded can be shown, and searched as far as it is not. Without
+	// them, or without the key, such values are shown as such, see [JobStatus].Sealed.
+	Codecs []Codec
 	// Citus is for tables that Citus has distributed, see [WithCitus]. Without it, there, only Queues fails.
 	Citus bool
 }
@@ -72,8 +75,12 @@ func NewInspector(q Querier, config InspectorConfig) (*Inspector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new inspector: %w", err)
 	}
+	codecs, err := newCodecs(config.Codecs, false, config.Schema, largestMaxPayload, config.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("new inspector: %w", err)
+	}
 	return &Inspector{
-		q: q, store: store, client: &Client{store: store, schema: config.Schema, logger: config.Logger}, logger: config.Logger, audit: config.Audit,
+		q: q, store: store, client: &Client{store: store, schema: config.Schema, logger: config.Logger, codecs: codecs}, logger: config.Logger, audit: config.Audit,
 	}, nil
 }
 

@@ -20,6 +20,7 @@ const (
 	ActionPause          Action = "pause"
 	ActionResume         Action = "resume"
 	ActionSetHistory     Action = "set_history"
+	ActionReleaseKey     Action = "release_key" // of WithIdempotencyKey
 )
 
 // AuditEntry is one line for an audit log: who did what to what. It holds no payload.
@@ -44,6 +45,11 @@ type AuditFunc func(ctx context.Context, tx pgx.Tx, entry AuditEntry) error
 // audited runs an action that fn does on what it is given. A transaction is only opened where somebody has to be told, and a
 // savepoint in a caller's, which what Postgres refuses would abort.
 func (i *Inspector) audited(ctx context.Context, entry AuditEntry, fn func(Querier) error) error {
+	return i.auditedAs(ctx, &entry, fn)
+}
+
+// auditedAs is audited for an action that completes its entry.
+func (i *Inspector) auditedAs(ctx context.Context, entry *AuditEntry, fn func(Querier) error) error {
 	if _, ok := i.q.(pgx.Tx); !ok && i.audit == nil {
 		return fn(i.q)
 	}
@@ -51,7 +57,7 @@ func (i *Inspector) audited(ctx context.Context, entry AuditEntry, fn func(Queri
 		if err := fn(tx); err != nil {
 			return err
 		}
-		return i.tell(ctx, tx, entry)
+		return i.tell(ctx, tx, *entry)
 	})
 }
 

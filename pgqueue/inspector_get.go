@@ -15,6 +15,9 @@ type JobDetail struct {
 	// Attempts are those that are known, oldest first: the last ten that failed, the one that runs, and the one that ended
 	// the job. Those that were given back at no cost (a snooze, a stop) leave a gap in the numbers.
 	Attempts []Attempt
+	// Progress is what the handler of a live job has said last; nil: nothing, or it may not be read here, see docs/roles.md. Where it is
+	// stored encoded and cannot be read, its value is the stored form, and [JobStatus].Sealed says so.
+	Progress *Progress
 	// Cut is for [Inspector.Peek]: the beginning of what was too large, by "payload", "metadata" and "result". The field
 	// of the same name is nil then.
 	Cut map[string]Excerpt
@@ -54,7 +57,9 @@ func (i *Inspector) Get(ctx context.Context, id int64) (*JobDetail, error) {
 	if err != nil {
 		return nil, explained(err)
 	}
-	return &JobDetail{JobStatus: *status, Attempts: attemptsOf(status)}, nil
+	detail := &JobDetail{JobStatus: *status, Attempts: attemptsOf(status)}
+	i.addProgress(ctx, detail)
+	return detail, nil
 }
 
 // Peek is [Inspector.Get] for a page that must not become large: where payload, metadata or result have more than limit
@@ -67,15 +72,18 @@ func (i *Inspector) Peek(ctx context.Context, id int64, limit int) (*JobDetail, 
 	if limit < 0 || limit > largestMaxPayload {
 		return nil, fmt.Errorf("peek at job %d: %w", id, invalid("limit", fmt.Sprintf("must be from 0 to %d bytes, is %d", largestMaxPayload, limit)))
 	}
-	record, sizes, err := i.store.Peek(ctx, i.q, id, limit)
+	record, sizes, err := i.store.Peek(ctx, i.q, id, limit, i.peekSealed(limit))
 	if err != nil {
 		return nil, explained(err)
 	}
 	if record == nil {
 		return nil, fmt.Errorf("peek at job %d: %w", id, ErrNotFound)
 	}
-	job := &JobDetail{JobStatus: *statusOf(record)}
+	cut := map[string]*Sealed{}
+	i.openPeeked(ctx, record, &sizes, limit, cut)
+	job := &JobDetail{JobStatus: *i.client.statusOf(ctx, record)}
 	job.Attempts = attemptsOf(&job.JobStatus)
+	i.addProgress(ctx, job)
 	for _, column := range []struct {
 		name string
 		text *json.RawMessage
@@ -88,7 +96,7 @@ func (i *Inspector) Peek(ctx context.Context, id int64, limit int) (*JobDetail, 
 			job.Cut = map[string]Excerpt{}
 		}
 		beginning := excerpt(string(*column.text), column.size, limit)
-		beginning.Cut = true
+		beginning.Cut, beginning.Sealed = true, cut[column.name]
 		job.Cut[column.name], *column.text = beginning, nil
 	}
 	return job, nil
@@ -137,14 +145,16 @@ func attemptsOf(job *JobStatus) []Attempt {
 }
 
 // statusOf is a record as the API shows it.
-func statusOf(record *jobstore.Record) *JobStatus {
+func (c *Client) statusOf(ctx context.Context, record *jobstore.Record) *JobStatus {
 	status := &JobStatus{
 		JobInfo: infoOf(&record.Row), State: JobState(record.State), LeaseExpiresAt: record.LeaseExpiresAt, FinishedAt: record.FinishedAt,
 		ClaimedBy: record.ClaimedBy, CancelWanted: record.Cancelling, Payload: record.Payload, Result: record.Result,
 		ErrorCount: record.ErrorCount,
 	}
 	for _, failed := range record.Errors {
+		failed.Message = c.codecs.showMessage(ctx, record.Kind, failed.Message, 0)
 		status.Failed = append(status.Failed, FailedAttempt(failed))
 	}
+	status.show(ctx, c.codecs)
 	return status
 }

@@ -92,6 +92,8 @@ type Excerpt struct {
 	Cut bool
 	// Size is how large the document is, in bytes: as stored, which may be compressed, in a list; as text elsewhere.
 	Size int
+	// Sealed says that Text is of the stored form, because that cannot be read here. Nil: it is of the document.
+	Sealed *Sealed
 }
 
 // List reads one page of the jobs that match filter. A page is one snapshot, and one statement, or two.
@@ -171,7 +173,7 @@ func (i *Inspector) list(ctx context.Context, filter *Filter, options ListOption
 	if err != nil {
 		return nil, err
 	}
-	return newPage(found, ask, from, options), nil
+	return i.newPage(ctx, found, ask, from, options), nil
 }
 
 // fetch reads a page from an index that knows all of it, if there is one, or else by looking.
@@ -185,7 +187,7 @@ func (i *Inspector) fetch(ctx context.Context, filter *Filter, ask *jobstore.Lis
 }
 
 // newPage makes a page of what was found for from.
-func newPage(found *jobstore.Page, ask *jobstore.ListQuery, from cursor, options ListOptions) *JobPage {
+func (i *Inspector) newPage(ctx context.Context, found *jobstore.Page, ask *jobstore.ListQuery, from cursor, options ListOptions) *JobPage {
 	rows, page := found.Rows, &JobPage{}
 	var more *jobstore.Place // where to go on, in the direction in which we went
 	switch {
@@ -217,19 +219,20 @@ func newPage(found *jobstore.Page, ask *jobstore.ListQuery, from cursor, options
 	}
 	page.Jobs = make([]JobSummary, len(rows))
 	for n := range rows {
-		page.Jobs[n] = summary(&rows[n], options.Preview)
+		page.Jobs[n] = i.summary(ctx, &rows[n], options.Preview)
 	}
 	return page
 }
 
-func summary(row *jobstore.Listed, preview int) JobSummary {
+func (i *Inspector) summary(ctx context.Context, row *jobstore.Listed, preview int) JobSummary {
 	job := JobSummary{
 		JobInfo: infoOf(&row.Row), State: JobState(row.State), LeaseExpiresAt: row.LeaseExpiresAt, FinishedAt: row.FinishedAt,
-		ClaimedBy: row.ClaimedBy, CancelWanted: row.Cancelling, ErrorCount: row.ErrorCount, LastCode: row.Code, LastMessage: row.Message,
-		Payload: Excerpt{Cut: true, Size: row.Stored},
+		ClaimedBy: row.ClaimedBy, CancelWanted: row.Cancelling, ErrorCount: row.ErrorCount, LastCode: row.Code,
+		LastMessage: i.client.codecs.showMessage(ctx, row.Kind, row.Message, maxListMessage),
+		Payload:     Excerpt{Cut: true, Size: row.Stored},
 	}
 	if row.Shown != nil {
-		job.Payload = excerpt(*row.Shown, row.Stored, preview)
+		job.Payload = i.listed(ctx, row, preview)
 	}
 	return job
 }

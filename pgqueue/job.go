@@ -98,7 +98,13 @@ type attempt struct {
 	batch     *batchRun   // it is a part of, and where; only if there is middleware
 	place     int
 	maxResult int // bytes
-	result    jobResult
+	codecs    *codecs
+	// unreadable is why the arguments could not be decoded by the codecs: middleware sees them as they are stored, and the handler is
+	// not called.
+	unreadable error
+	result     jobResult
+	progress   *progressReporter // nil: nothing is written
+	ends       jobstore.Ends     // nil: nobody is told
 }
 
 // completeTx runs the completion in a transaction that somebody else commits, so that the runner has to ask

@@ -137,6 +137,9 @@ func (m *Mux) freeze() (map[string]Handler, []runner.KindConfig, error) {
 	for _, kind := range slices.Sorted(maps.Keys(m.handlers)) {
 		entry := m.handlers[kind]
 		handler := entry.handler
+		if _, batch := handler.(*batchKind); !batch { // which looks by itself
+			handler = readable{handler}
+		}
 		for _, wrap := range slices.Backward(m.middleware) {
 			if handler = wrap(handler); handler == nil {
 				return nil, nil, &ValidationError{Field: "middleware", Message: "returned a nil handler"}
@@ -159,6 +162,17 @@ func (m *Mux) freeze() (map[string]Handler, []runner.KindConfig, error) {
 		})
 	}
 	return handlers, kinds, nil
+}
+
+// readable is a handler behind its middleware that is not called for arguments that no codec could decode.
+type readable struct{ next Handler }
+
+// HandleJob implements [Handler].
+func (r readable) HandleJob(ctx context.Context, job *AnyJob) error {
+	if err := job.attempt.unreadable; err != nil {
+		return err
+	}
+	return r.next.HandleJob(ctx, job)
 }
 
 // HandleOption bounds one kind.

@@ -33,7 +33,12 @@ func Observers(all ...any) any { return runner.Observers(all...) }
 // InfoOf tells which job an event of package runner is about: the observers of a [Worker] are given its AttemptEvents. ok is
 // false for the event of another kind of queue.
 func InfoOf(e runner.AttemptEvent) (info JobInfo, ok bool) {
-	row, ok := e.Token.(*jobstore.Row)
+	return InfoOfToken(e.Token)
+}
+
+// InfoOfToken is [InfoOf] for every event of package runner that has a Token: those of leases, verdicts and stuck handlers.
+func InfoOfToken(token runner.Token) (info JobInfo, ok bool) {
+	row, ok := token.(*jobstore.Row)
 	if !ok || row == nil {
 		return JobInfo{}, false
 	}

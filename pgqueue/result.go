@@ -3,6 +3,7 @@ package pgqueue
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -61,7 +62,7 @@ func HandleResult[T Args, R any](mux *Mux, handle func(ctx context.Context, job 
 // call replaces the result. After the handler has returned it is [ErrHandlerReturned]. After [Job.CompleteTx] it is for another
 // call of that, should the transaction roll back.
 func (j *Job[T]) SetResult(value any) error {
-	return j.attempt.setResult(value)
+	return j.attempt.setResult(j.Context(), value)
 }
 
 // result is what the runner carries from a handler to the completion; empty means none.
@@ -75,8 +76,8 @@ type jobResult struct {
 	taken bool
 }
 
-func (a *attempt) setResult(value any) error {
-	text, err := a.encodeResult(value)
+func (a *attempt) setResult(ctx context.Context, value any) error {
+	text, err := a.encodeResult(ctx, value)
 	a.result.mutex.Lock()
 	defer a.result.mutex.Unlock()
 	if a.result.taken || a.returned.Load() {
@@ -115,7 +116,7 @@ func (a *attempt) resultRefused() error {
 	return rejected(invalid("result", fmt.Sprintf("cannot be stored: queue %q keeps no history", a.row.Queue)))
 }
 
-func (a *attempt) encodeResult(value any) (result, error) {
+func (a *attempt) encodeResult(ctx context.Context, value any) (result, error) {
 	if err := a.resultRefused(); err != nil {
 		return nil, err
 	}
@@ -126,7 +127,27 @@ func (a *attempt) encodeResult(value any) (result, error) {
 	if err := checkJSON("result", text, a.maxResult, value); err != nil {
 		return nil, rejected(err)
 	}
-	return text, nil
+	if err := reserved("result", text); err != nil {
+		return nil, rejected(err)
+	}
+	return a.sealResult(ctx, text)
+}
+
+// sealResult has the codecs encode a result.
+func (a *attempt) sealResult(ctx context.Context, text result) (result, error) {
+	sealed, err := a.codecs.sealJSON(ctx, FieldResult, a.row.Kind, text)
+	var tooLarge *ValidationError
+	var failed *CodecError
+	switch {
+	case err == nil:
+		return sealed, nil
+	case errors.As(err, &tooLarge):
+		return nil, rejected(tooLarge)
+	case errors.As(err, &failed):
+		return nil, runner.Coded(CodeResultRejected, runner.Safe(&reasoned{text: failed.Reason(), cause: err}))
+	default:
+		return nil, runner.Coded(CodeResultRejected, err)
+	}
 }
 
 // marshalContained is json.Marshal that survives a method of the application's that panics.
@@ -154,6 +175,7 @@ func reported(job *AnyJob, err error) (result, error) {
 	}
 	switch job.attempt.settled.get() {
 	case settledByUs:
+		job.attempt.tellEnd()
 		return nil, runner.ErrSettled
 	case settledByCaller, settledUnknown:
 		return nil, fmt.Errorf("%s: %w", job.attempt.row, runner.ErrConfirm)

@@ -13,7 +13,7 @@ import (
 
 // newInput validates one job and makes what is written of it. Whatever it accepts, Postgres accepts: no job that passed
 // leaves the caller's transaction aborted.
-func newInput(args Args, options []EnqueueOption, limit int) (jobstore.Input, *ValidationError) {
+func newInput(args Args, options []EnqueueOption, limit int, codecs *codecs) (jobstore.Input, *ValidationError) {
 	var in jobstore.Input
 	args, zero, err := resolveArgs(args)
 	if err != nil {
@@ -27,8 +27,13 @@ func newInput(args Args, options []EnqueueOption, limit int) (jobstore.Input, *V
 	if err := s.fill(&in, limit); err != nil {
 		return in, err
 	}
-	in.Payload, err = encodePayload(args, zero, limit)
-	return in, err
+	if in.Payload, err = encodePayload(args, zero, limit); err != nil {
+		return in, err
+	}
+	if err := reserved("payload", in.Payload); err != nil {
+		return in, err
+	}
+	return in, s.fillUnique(&in, codecs)
 }
 
 // fill validates the settings into in.

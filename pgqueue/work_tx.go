@@ -48,7 +48,7 @@ const (
 // or the handler's deadline passes there, pgx closes the connection, and DrainTx returns an error. It returns an error as
 // well when tx cannot be used any more, and one that is [ErrSchema] where the tables are missing.
 func (c *Client) DrainTx(ctx context.Context, tx pgx.Tx, mux *Mux, config WorkerConfig) (DrainResult, error) {
-	runners, turn, err := c.txRunners(tx, mux, config)
+	runners, turn, err := c.txRunners(tx, mux, config, nil)
 	if err != nil {
 		return DrainResult{}, fmt.Errorf("drain in a transaction: %w", err)
 	}
@@ -74,8 +74,8 @@ func (c *Client) DrainTx(ctx context.Context, tx pgx.Tx, mux *Mux, config Worker
 	}
 }
 
-// txRunners makes a runner for each queue, all of which share one turn at tx.
-func (c *Client) txRunners(tx pgx.Tx, mux *Mux, config WorkerConfig) (map[string]*jobRunner, *txTurn, error) {
+// txRunners makes a runner for each queue, all of which share one turn at tx. With only they work that job and no other.
+func (c *Client) txRunners(tx pgx.Tx, mux *Mux, config WorkerConfig, only *jobstore.One) (map[string]*jobRunner, *txTurn, error) {
 	if isNil(tx) {
 		return nil, nil, invalid("tx", "must not be nil")
 	}
@@ -102,15 +102,16 @@ func (c *Client) txRunners(tx pgx.Tx, mux *Mux, config WorkerConfig) (map[string
 	}
 	turn := newTxTurn()
 	handle := &txHandler{
-		next: &dispatcher{store: c.store, pool: savepoints{tx}, handlers: handlers, maxResult: c.maxPayload}, tx: tx, turn: turn,
+		next: &dispatcher{store: c.store, pool: savepoints{tx}, handlers: handlers, maxResult: c.maxPayload, codecs: c.codecs}, tx: tx, turn: turn,
 	}
 	runners := make(map[string]*jobRunner, len(config.Queues))
 	for name := range config.Queues {
-		queue, err := c.store.QueueTx(tx, jobstore.QueueConfig{Name: name, WorkerID: config.ID, Kinds: names, Logger: c.logger})
+		queue, err := c.store.QueueTx(tx, jobstore.QueueConfig{Name: name, WorkerID: config.ID, Kinds: names, Only: only,
+			Logger: c.logger, Seal: c.codecs.messageSealer()})
 		if err != nil {
 			return nil, nil, fmt.Errorf("queue %q: %w", name, err)
 		}
-		run, err := runner.New(&txQueue{next: queue, turn: turn}, handle, config.txRunnerConfig(c, name, kinds))
+		run, err := runner.New(&txQueue{next: queue, turn: turn, only: only}, handle, config.txRunnerConfig(c, name, kinds))
 		if err != nil {
 			return nil, nil, fmt.Errorf("queue %q: %w", name, err)
 		}
@@ -180,6 +181,8 @@ func (t *txTurn) broken() error {
 type txQueue struct {
 	next runner.Queue[*jobstore.Row, json.RawMessage]
 	turn *txTurn
+	only *jobstore.One // nil: all that is due
+	took bool          // it was claimed
 }
 
 // Claim waits until the end of the job before has been written.
@@ -189,7 +192,7 @@ func (q *txQueue) Claim(ctx context.Context, request runner.ClaimRequest) ([]run
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if q.turn.broken() != nil {
+	if q.turn.broken() != nil || q.took {
 		q.turn.give()
 		return nil, nil
 	}
@@ -197,6 +200,12 @@ func (q *txQueue) Claim(ctx context.Context, request runner.ClaimRequest) ([]run
 	tasks, err := q.next.Claim(ctx, request)
 	if err != nil {
 		q.turn.fail(err)
+	}
+	if err == nil && q.only != nil {
+		if q.took = true; len(tasks) > 0 && tasks[0].Payload.ID != q.only.ID {
+			q.turn.fail(errOtherJob)
+			tasks = nil // the caller rolls back
+		}
 	}
 	if err != nil || len(tasks) == 0 {
 		q.turn.give()

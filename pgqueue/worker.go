@@ -28,19 +28,21 @@ type jobRunner = runner.Runner[*jobstore.Row, json.RawMessage]
 // [Client.NewWorker], does nothing before [Worker.Run], and may be run again after Run has returned. Its methods are
 // safe for concurrent use.
 type Worker struct {
-	client  *Client
-	config  WorkerConfig
-	pool    *pgxpool.Pool
-	stale   *staleConnections // of pool
-	runners map[string]*jobRunner
-	results []string           // kinds whose handlers have results
-	listens *listener.Listener // nil when the listener is disabled
-	reaps   *reaper.Reaper
-	probes  *prober
-	logger  *slog.Logger
-	kinds   []string // that have a handler, aliases included
-	aliases map[string]string
-	beats   *heartbeat // nil: off
+	client   *Client
+	config   WorkerConfig
+	pool     *pgxpool.Pool
+	stale    *staleConnections // of pool
+	runners  map[string]*jobRunner
+	results  []string           // kinds whose handlers have results
+	listens  *listener.Listener // nil when the listener is disabled
+	reaps    *reaper.Reaper
+	probes   *prober
+	logger   *slog.Logger
+	kinds    []string // that have a handler, aliases included
+	aliases  map[string]string
+	beats    *heartbeat // nil: off
+	control  *control
+	progress *progressReporter
 
 	mutex   sync.Mutex
 	cancel  context.CancelFunc // of the running Run; nil when there is none
@@ -51,6 +53,8 @@ type Worker struct {
 	waits   string        // why Run waits for the database
 	ended   chan struct{} // closed when the running Run returns
 	result  error         // of the latest Run, once ended is closed
+
+	subscriptions []*Subscription // of the running Run, or of the next
 }
 
 // NewWorker makes a worker that serves config.Queues with the handlers of mux. It sends no SQL. Bad settings, and what
@@ -76,6 +80,7 @@ func (c *Client) NewWorker(mux *Mux, config WorkerConfig) (*Worker, error) {
 		pool, stale = config.Pool, &staleConnections{pool: config.Pool, logger: c.logger}
 	}
 	w := &Worker{client: c, config: config, pool: pool, stale: stale, logger: c.logger, runners: map[string]*jobRunner{}, results: mux.resultKinds()}
+	w.control, w.progress = newControl(w), newProgressReporter(w)
 	w.probes = &prober{timeout: config.storageTimeout(), logger: c.logger}
 	if config.heartbeatEvery() > 0 {
 		w.beats = newHeartbeat(w)
@@ -114,13 +119,14 @@ func (w *Worker) addQueues(mux *Mux) ([]reaper.Target, error) {
 	w.aliases = aliasesOf(kinds)
 	handle := &dispatcher{
 		store: w.client.store, pool: w.pool, open: lazytx.NewSlots(w.pool.Config().MaxConns),
-		handlers: handlers, maxResult: w.client.maxPayload,
+		handlers: handlers, maxResult: w.client.maxPayload, codecs: w.client.codecs, progress: w.progress, ends: w.control,
 	}
 	var targets []reaper.Target
 	for _, name := range slices.Sorted(maps.Keys(w.config.Queues)) {
 		queue, err := w.client.store.Queue(w.pool, jobstore.QueueConfig{
 			Name: name, WorkerID: w.config.ID, Kinds: names, Poll: w.config.Queues[name].Poll,
 			KeepHistory: w.config.KeepHistory, KeepAttention: w.config.KeepAttention, Logger: w.logger, ReadOnly: w.stale.refused,
+			Seal: w.client.codecs.messageSealer(), Ends: w.control,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("queue %q: %w", name, err)
@@ -176,6 +182,8 @@ func (w *Worker) newListener() (*listener.Listener, error) {
 			}
 		},
 		OnConnect:    w.wakeAll,
+		Control:      w.client.control,
+		OnControl:    w.control.heard,
 		EchoInterval: w.config.echoEvery,
 		Logger:       w.logger,
 		Observer:     w.config.Observer,
@@ -206,6 +214,7 @@ func connectLike(ctx context.Context, pool *pgxpool.Pool) (*pgx.Conn, error) {
 }
 
 func (w *Worker) wakeAll() {
+	w.control.lost()
 	for _, run := range w.runners {
 		run.Wake()
 	}
@@ -236,6 +245,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	defer func() {
 		w.mutex.Lock()
 		w.cancel, w.result, w.phase = nil, err, idle
+		w.endSubscriptions()
 		w.mutex.Unlock()
 		close(ended)
 	}()
@@ -265,6 +275,8 @@ func (w *Worker) serve(ctx context.Context) error {
 		defer w.loops.reaps.End()
 		w.logEnd("reaper", w.reaps.Run(background))
 	})
+	helpers.Go(func() { w.control.run(background) })
+	helpers.Go(func() { w.progress.run(background) })
 	w.probes.pulse.Begin(w.probes.timeout)
 	helpers.Go(func() { w.probes.run(background) })
 	if w.beats != nil {

@@ -177,7 +177,8 @@ func (c WorkerConfig) runnerConfig(client *Client, name string, kinds []runner.K
 		StopTimeout:    c.StopTimeout,
 		Kinds:          boundKinds(kinds, queue.Workers),
 		ProbedOutside:  true, // by the worker's prober, for all of its queues
-		StoreErrorText: c.StoreErrorText,
+		StoreErrorText: c.StoreErrorText && client.codecs == nil,
+		SealErrorText:  c.StoreErrorText && client.codecs != nil,
 		Logger:         client.logger,
 		Observer:       c.Observer,
 	}

@@ -116,7 +116,8 @@ func (s *session[P, R]) attemptBatch(b *batch[P, R]) {
 	events := make([]AttemptEvent, n)
 	tasks := make([]*Task[P], n)
 	event := BatchEvent{Queue: s.cfg.Name, Kind: b.entries[0].task.Kind, Tasks: n}
-	ctx := s.r.observe.batchStarted(b.ctx, event)
+	observe := s.r.observe.Load()
+	ctx := observe.batchStarted(b.ctx, event)
 	defer func() { // also on Goexit
 		took := time.Since(b.started)
 		for i, e := range b.entries {
@@ -131,18 +132,18 @@ func (s *session[P, R]) attemptBatch(b *batch[P, R]) {
 				s.judgeCrash(e)
 			}
 			e.cancel(nil)
-			s.endAttempt(e.task.ctx, e, events[i], took)
+			s.endAttempt(observe, e.task.ctx, e, events[i], took)
 			if e.verdict.Decision == Retry || e.verdict.Decision == Fail {
 				event.Failed++
 			}
 		}
 		event.Duration = took
-		s.r.observe.batchEnded(ctx, event)
+		observe.batchEnded(ctx, event)
 	}()
 	for i, e := range b.entries {
 		events[i] = s.attemptEvent(e)
 		events[i].Batch, events[i].BatchContext = n, ctx
-		e.task.ctx = s.r.observe.attemptStarted(e.ctx, events[i])
+		e.task.ctx = observe.attemptStarted(e.ctx, events[i])
 		tasks[i] = &e.task
 	}
 	results, returned := s.callBatch(ctx, b, tasks)
@@ -186,7 +187,7 @@ func (s *session[P, R]) failUndecodable(b *batch[P, R]) {
 			s.judgeCrash(e)
 		}
 		e.cancel(nil)
-		s.endAttempt(e.ctx, e, s.attemptEvent(e), time.Since(e.started))
+		s.endAttempt(s.r.observe.Load(), e.ctx, e, s.attemptEvent(e), time.Since(e.started))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,7 +262,7 @@ func (s *session[P, R]) startCollected(now time.Time) (next time.Time) {
 
 // wantBatches says how many tasks of a kind with batches to claim now. The lock is held.
 func (s *session[P, R]) wantBatches(k *kindState) int {
-	slots := max(0, min(k.free(), s.cfg.Workers-s.running-s.buffer.startable()-s.buffer.batchSlots(k)))
+	slots := max(0, min(k.free(), s.workers()-s.running-s.buffer.startable()-s.buffer.batchSlots(k)))
 	if slots == 0 && k.free() > 0 && s.r.renewer != nil {
 		slots = 1 // others may keep every slot for as long as they have a backlog; this batch is next in line
 	}

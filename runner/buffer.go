@@ -15,6 +15,7 @@ type entry[P, R any] struct {
 	taken    time.Time // when the latest successful claim or renewal was sent
 	leaseEnd time.Time
 	locked   bool // the latest renewal found the row locked: renew it first
+	urgent   int  // how often it may still be renewed ahead of its turn, because somebody asks for that; see RenewNow
 
 	waiting time.Time // since when it waits in the buffer
 
@@ -26,6 +27,7 @@ type entry[P, R any] struct {
 	cancel   context.CancelCauseFunc // of ctx, in a batch
 	cause    error                   // why its context was cancelled while the handler ran
 	stuck    bool
+	took     time.Duration // by the handler
 
 	verdict Verdict[R]
 	result  R

@@ -20,7 +20,8 @@ func (s *session[P, R]) claim(request ClaimRequest, asked []*kindState) {
 	sent := time.Now() // before the call: the lease cannot have begun earlier
 	tasks, err := s.callClaim(request)
 	now := time.Now()
-	paused := errors.Is(err, ErrPaused)
+	var pause PausedError // with no end unless the queue knows one
+	paused := pausedBy(err, &pause)
 	if paused {
 		tasks, err = nil, nil
 	}
@@ -49,6 +50,7 @@ func (s *session[P, R]) claim(request ClaimRequest, asked []*kindState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.claims--
+	s.seek(entries, sent, now)
 	s.promised -= request.Limit
 	s.full = err == nil && len(tasks) >= request.Limit
 	if err != nil {
@@ -61,8 +63,9 @@ func (s *session[P, R]) claim(request ClaimRequest, asked []*kindState) {
 		return
 	}
 	s.failures = 0
+	s.notePausedKinds(now)
 	if paused {
-		s.pauseQueue(now)
+		s.pauseQueue(now, pause.For)
 		return
 	}
 	if s.queuePaused.Before(sent) {
@@ -100,8 +103,8 @@ func (s *session[P, R]) deliver(entries []*entry[P, R], limit int, now time.Time
 			s.cfg.Logger.Error("runner: the queue leased a task of a kind that was not asked for; it is released",
 				"task", e.task.Token.String(), "kind", e.task.Kind)
 			back = append(back, e)
-		case i >= limit, !now.Before(s.localEnd(e)):
-			// More than was asked for, or the answer took longer than the lease.
+		case i >= limit, !now.Before(s.localEnd(e)), s.isPaused(e.task.Kind, now):
+			// More than was asked for, or the answer took longer than the lease, or a pause came in between.
 			back = append(back, e)
 		case !s.mayWait() && kind.places() <= kind.buffered:
 			// It would have to wait, and nobody would renew its lease.
@@ -164,7 +167,7 @@ func (s *session[P, R]) noteClaim(request ClaimRequest, claimed int, now time.Ti
 	} else if n := s.outages.claim.over(); n > 0 {
 		s.cfg.Logger.Info("runner: claims work again", "failures", n)
 	}
-	r.observe.claimDone(ClaimEvent{Queue: s.cfg.Name, Limit: request.Limit, Claimed: claimed, Duration: took, Err: err})
+	r.observe.Load().claimDone(ClaimEvent{Queue: s.cfg.Name, Limit: request.Limit, Claimed: claimed, Duration: took, Err: err})
 }
 
 // backoffBetween doubles from low to high, half of it at random.

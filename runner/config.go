@@ -79,6 +79,10 @@ type Config struct {
 	// after a claim that came back empty, and when no answer has come for three Polls.
 	ProbedOutside bool
 
+	// MaxReplacements is how many slots of stuck handlers may be replaced at a time, where an observer asks for it, see
+	// [StuckReplaceObserver]. Default Workers, which is also the most; negative means none.
+	MaxReplacements int
+
 	// Deadline bounds one attempt. Its context ends then with the cause [ErrDeadline], and the attempt fails with
 	// [CodeTimeout] when the handler returns. Default 2 min; negative means none.
 	Deadline time.Duration
@@ -121,6 +125,9 @@ type Config struct {
 	// StoreErrorText stores the full text of every error as the failure's message. By default only texts that were
 	// marked with [Safe] are stored, and otherwise the error's Go type: error texts tend to carry personal data.
 	StoreErrorText bool
+	// SealErrorText gives the queue that text as [Failure].Text, beside a Message as without StoreErrorText, so that it can be stored
+	// encrypted, and is not logged.
+	SealErrorText bool
 
 	// Logger receives what an operator should know, with the Name as queue; see docs/logging.md for all of it. Of one
 	// message at most 60 come at once and one a second after that. Default slog.Default().
@@ -226,11 +233,17 @@ func (c *Config) resolveSizes() error {
 	if c.MaxReport == 0 {
 		c.MaxReport = max(DefaultMaxReport, c.Batch)
 	}
+	if c.MaxReplacements == 0 {
+		c.MaxReplacements = c.Workers
+	}
+	c.MaxReplacements = max(c.MaxReplacements, 0)
 	switch {
 	case c.Workers > MaxWorkers:
 		return refuse("Workers", "must be at most %d, not %d", MaxWorkers, c.Workers)
 	case c.Workers < 0:
 		return refuse("Workers", "must be at least 1, not %d", c.Workers)
+	case c.MaxReplacements > c.Workers:
+		return refuse("MaxReplacements", "must be at most the %d workers, not %d", c.Workers, c.MaxReplacements)
 	case c.Batch < 0 || c.Batch > MaxBatch:
 		return refuse("Batch", "must be between 1 and %d, not %d", MaxBatch, c.Batch)
 	case c.MaxReport < 0 || c.MaxReport > MaxBatch:

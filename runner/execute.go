@@ -45,6 +45,9 @@ func (s *session[P, R]) exchange(own *slot[P, R]) bool {
 		own.batch = nil
 		s.settleBatch(b, now)
 	}
+	if own.replaced != nil && s.giveBackReplaced(own) {
+		return false
+	}
 	for {
 		if !s.stopping {
 			if l := s.buffer.next(now); l != nil {
@@ -59,16 +62,21 @@ func (s *session[P, R]) exchange(own *slot[P, R]) bool {
 		}
 		s.changed()
 		if s.stopping {
-			s.alive--
-			if s.alive == 0 {
-				close(s.allDone)
-			}
+			s.exit()
 			return false
 		}
 		s.idle++
 		s.tasks.Wait()
 		s.idle--
 		now = time.Now()
+	}
+}
+
+// exit counts a worker out. The lock is held.
+func (s *session[P, R]) exit() {
+	s.alive--
+	if s.alive == 0 {
+		close(s.allDone)
 	}
 }
 
@@ -110,6 +118,7 @@ func average(mean, took time.Duration) time.Duration {
 // settleTask is settle without the slot. The lock is held.
 func (s *session[P, R]) settleTask(e *entry[P, R], now time.Time) {
 	e.judged = true
+	e.took = now.Sub(e.started)
 	s.inSlots--
 	if s.ended {
 		return // nobody is left to write it: the lease runs out
@@ -141,9 +150,10 @@ func (s *session[P, R]) pauseFor(d time.Duration, now time.Time) {
 // attempt runs the handler on one entry and leaves its verdict there. It contains whatever the handler does.
 func (s *session[P, R]) attempt(e *entry[P, R]) {
 	ctx := context.Context(e.ctx)
-	defer func() { // also on Goexit
+	observe := s.r.observe.Load() // who is told of the start is told of the end
+	defer func() {                // also on Goexit
 		var took time.Duration
-		if s.r.observe.end != nil {
+		if observe.end != nil {
 			took = time.Since(e.started)
 		}
 		if e.crashed {
@@ -154,8 +164,8 @@ func (s *session[P, R]) attempt(e *entry[P, R]) {
 			s.judgeCrash(e)
 		}
 		e.ctx.end(nil)
-		if s.r.observe.end != nil {
-			s.endAttempt(ctx, e, s.attemptEvent(e), took)
+		if observe.end != nil {
+			s.endAttempt(observe, ctx, e, s.attemptEvent(e), took)
 		}
 	}()
 	if e.task.Err != nil {
@@ -164,8 +174,8 @@ func (s *session[P, R]) attempt(e *entry[P, R]) {
 		s.judgeContained(e)
 		return
 	}
-	if s.r.observe.start != nil {
-		ctx = s.r.observe.attemptStarted(ctx, s.attemptEvent(e))
+	if observe.start != nil {
+		ctx = observe.attemptStarted(ctx, s.attemptEvent(e))
 	}
 	e.task.ctx = ctx
 	if s.call(ctx, e) {
@@ -180,15 +190,15 @@ func (s *session[P, R]) attemptEvent(e *entry[P, R]) AttemptEvent {
 }
 
 // endAttempt tells the observer how an attempt ended.
-func (s *session[P, R]) endAttempt(ctx context.Context, e *entry[P, R], event AttemptEvent, took time.Duration) {
-	if s.r.observe.end == nil {
+func (s *session[P, R]) endAttempt(observe *observers, ctx context.Context, e *entry[P, R], event AttemptEvent, took time.Duration) {
+	if observe.end == nil {
 		return
 	}
 	event.Duration, event.Decision, event.Failure, event.Err = took, e.verdict.Decision, e.verdict.Failure, e.err
 	if e.settled {
 		event.Decision = 0
 	}
-	s.r.observe.attemptEnded(ctx, event)
+	observe.attemptEnded(ctx, event)
 }
 
 // crash describes a panic or Goexit without its text, which may carry data.
@@ -247,6 +257,9 @@ func (s *session[P, R]) judgeCrash(e *entry[P, R]) {
 	if s.cfg.StoreErrorText && e.crash.text != "" {
 		f.Message = e.crash.Error() + ": " + e.crash.text
 	}
+	if s.cfg.SealErrorText && e.crash.text != "" {
+		f.Text = e.crash.Error() + ": " + e.crash.text
+	}
 	e.err = e.crash
 	e.settled, e.pause = false, 0
 	e.verdict = Verdict[R]{Token: e.task.Token, Decision: Retry, Failure: f.clean(), Delay: s.delay(e)}
@@ -296,6 +309,9 @@ func (s *session[P, R]) judge(e *entry[P, R]) {
 		v.Decision, v.Failure, v.Delay = Retry, s.timeout(e), s.delay(e)
 	default:
 		v.Decision, v.Failure, v.Delay = Retry, failureOf(err, CodeError, s.cfg.StoreErrorText), s.delay(e)
+	}
+	if f := v.Failure; f != nil && s.cfg.SealErrorText && e.err != nil && v.Decision != Confirm && f.Code != CodeTimeout {
+		f.Text = cleanText(textOf(e.err), maxMessage)
 	}
 	if v.Decision != Confirm { // the queue decides, and then it is told
 		s.logFailure(e)

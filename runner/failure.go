@@ -38,7 +38,7 @@ func (f *Failure) clean() *Failure {
 	if f.Code == "" {
 		f.Code = CodeError
 	}
-	f.Message = cleanText(f.Message, maxMessage)
+	f.Message, f.Text = cleanText(f.Message, maxMessage), cleanText(f.Text, maxMessage)
 	return f
 }
 

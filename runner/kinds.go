@@ -22,6 +22,7 @@ type kindState struct {
 	mean    time.Duration // of batches, as session.mean
 
 	running  int
+	replaced int // of running, stuck ones that another slot was added for: bound is that much higher
 	buffered int
 	ended    int // attempts that ended since a claim last asked for this kind: it is alive
 

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -119,7 +120,11 @@ func (s *session[P, R]) sweepRunning(e *entry[P, R], now time.Time, notes []func
 	return append(notes, func() {
 		s.cfg.Logger.Error("runner: handler is stuck: it has outlived its deadline and its clean-up time",
 			"task", event.Token.String(), "tasks", event.Tasks, "kind", event.Kind, "running", event.Running)
-		s.r.observe.taskStuck(event)
+		observe := s.r.observe.Load()
+		observe.taskStuck(event)
+		if observe.replace != nil {
+			s.askReplacement(observe, e, event)
+		}
 	})
 }
 
@@ -151,7 +156,7 @@ func (s *session[P, R]) noteLeaseLost(notes []func(), e *entry[P, R], refused bo
 	return append(notes, func() {
 		s.cfg.Logger.Warn("runner: lease lost", "task", event.Token.String(), "kind", event.Kind, "refused", refused,
 			"started", event.Started)
-		s.r.observe.leaseLost(event)
+		s.r.observe.Load().leaseLost(event)
 	})
 }
 
@@ -160,15 +165,28 @@ func (s *session[P, R]) renew(quit <-chan struct{}) {
 	every := s.cfg.RenewEvery
 	timer := time.NewTimer(jittered(every))
 	defer timer.Stop()
+	urgent := time.NewTimer(time.Hour)
+	defer urgent.Stop()
 	next := time.Now().Add(every)
 	for {
 		s.pulses.renew.Rest(next)
+		now := false
 		select {
 		case <-quit:
 			return
 		case <-timer.C:
+		case <-s.renewWake:
+			now = true
+		case <-urgent.C:
+			now = true
 		}
 		s.pulses.renew.Beat()
+		if now {
+			if again := s.renewUrgent(); again > 0 {
+				urgent.Reset(again)
+			}
+			continue
+		}
 		began := time.Now()
 		wait := every
 		if !s.renewOnce() {
@@ -190,6 +208,11 @@ func (s *session[P, R]) renewOnce() (ok bool) {
 		s.pulses.renew.Excuse()
 		return true
 	}
+	return s.renewEntries(entries) && !slices.ContainsFunc(entries, func(e *entry[P, R]) bool { return e.locked })
+}
+
+// renewEntries renews leases in one call; answered is false where there was no answer. Only the renewing goroutine calls it.
+func (s *session[P, R]) renewEntries(entries []*entry[P, R]) (answered bool) {
 	tokens := make([]Token, len(entries))
 	for i, e := range entries {
 		tokens[i] = e.task.Token
@@ -199,7 +222,7 @@ func (s *session[P, R]) renewOnce() (ok bool) {
 	event := RenewEvent{Queue: s.cfg.Name, Duration: time.Since(sent), Err: err}
 	if err != nil {
 		s.cfg.Logger.Log(context.Background(), s.outages.renew.level(), "runner: renewal failed", "leases", len(tokens), "error", err)
-		s.r.observe.renewDone(event)
+		s.r.observe.Load().renewDone(event)
 		return false
 	}
 	if n := s.outages.renew.over(); n > 0 {
@@ -211,8 +234,8 @@ func (s *session[P, R]) renewOnce() (ok bool) {
 	for _, note := range notes {
 		note()
 	}
-	s.r.observe.renewDone(event)
-	return event.Locked == 0
+	s.r.observe.Load().renewDone(event)
+	return true
 }
 
 // renewable lists the entries whose lease should be extended, those first whose rows were locked the last time. A lease

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -249,7 +248,7 @@ func (s *session[P, R]) wants() bool {
 // wantLimit is how many tasks of kinds without batches to claim. filling says that the claim also
 // fetches ahead.
 func (s *session[P, R]) wantLimit() (limit int, filling bool) {
-	free := s.cfg.Workers - s.running - s.buffer.batchSlots(nil)
+	free := s.workers() - s.running - s.buffer.batchSlots(nil)
 	limit = max(0, free-s.buffer.startable()-s.promised)
 	ahead := s.ahead()
 	// Ahead of the slots a claim is made only when half of the place is free: small claims cost as much as large ones.
@@ -318,9 +317,11 @@ func (s *session[P, R]) askNextDue() {
 	defer s.mu.Unlock()
 	asleep := s.poll.IsZero() // the poll has come, so that whatever is due may be claimed
 	s.setPoll(now)
+	s.notePausedKinds(now)
+	var pause PausedError
 	switch {
-	case errors.Is(err, ErrPaused):
-		s.pauseQueue(now)
+	case pausedBy(err, &pause):
+		s.pauseQueue(now, pause.For)
 	case err != nil:
 		s.cfg.Logger.Log(context.Background(), s.outages.due.level(), "runner: asking for the next due time failed", "error", err)
 		if asleep {
@@ -383,7 +384,7 @@ func (s *session[P, R]) woken(do plan) {
 		r.dueWakes++
 	}
 	r.mu.Unlock()
-	r.observe.woken(WakeEvent{Queue: s.cfg.Name, Source: do.wake, Hints: do.hints})
+	r.observe.Load().woken(WakeEvent{Queue: s.cfg.Name, Source: do.wake, Hints: do.hints})
 }
 
 // jittered takes up to a tenth off, so that processes that started together drift apart.

@@ -70,6 +70,8 @@ type KindStatus struct {
 	Kind    string
 	Workers int // how many handlers of it may run at once
 	Running int // how many do; a batch is one. Those of aliases count here
+	// Replaced is how many of these are stuck and have another slot in their place: Workers is that much higher meanwhile.
+	Replaced int
 }
 
 // kindStatus lists the configured kinds. The lock is held.
@@ -79,7 +81,7 @@ func (s *session[P, R]) kindStatus() []KindStatus {
 	}
 	all := make([]KindStatus, len(s.kinds.all))
 	for i, k := range s.kinds.all {
-		all[i] = KindStatus{Kind: k.names[0], Workers: k.bound, Running: k.running}
+		all[i] = KindStatus{Kind: k.names[0], Workers: k.bound, Running: k.running, Replaced: k.replaced}
 	}
 	return all
 }

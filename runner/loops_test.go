@@ -236,7 +236,7 @@ func TestKindsInStatus(t *testing.T) {
 			{Name: "a", Aliases: []string{"old-a"}}, {Name: "b", Workers: 1}, {Name: "c", Workers: 2},
 		}})
 		pass(time.Second)
-		want := []KindStatus{{"a", 3, 2}, {"b", 1, 1}, {"c", 2, 0}}
+		want := []KindStatus{{Kind: "a", Workers: 3, Running: 2}, {Kind: "b", Workers: 1, Running: 1}, {Kind: "c", Workers: 2}}
 		got := r.Status().Kinds
 		if len(got) != len(want) {
 			t.Fatalf("kinds %+v, want %+v", got, want)

@@ -7,7 +7,8 @@ import (
 
 // Every interface of this file is optional: [New] asks once which of them [Config].Observer implements. Methods are
 // called from the runner's own goroutines, several at a time, and must return quickly. One that panics is contained
-// and logged, and the runner goes on. [Observers] makes one observer of several.
+// and logged, and the runner goes on. [Observers] makes one observer of several, [Runner.Observe] adds one later.
+// docs/extending.md says of each when it is called, from which goroutine, and what it may do.
 
 // ClaimObserver is told about every claim.
 type ClaimObserver interface{ ClaimDone(ClaimEvent) }
@@ -55,15 +56,21 @@ type AttemptEvent struct {
 // VerdictObserver is told what became of every verdict, [Busy] excepted, which is not the end.
 type VerdictObserver interface{ VerdictDone(VerdictEvent) }
 
-// VerdictEvent describes the end of one claim. Outcome is [Lost] also where a verdict could not be written before
-// its lease had run out; Err is the last error of the store then.
+// VerdictEvent describes the end of one claim, after the queue has written it. Outcome is [Lost] also where a verdict could
+// not be written before its lease had run out; Err is the last error of the store then.
 type VerdictEvent struct {
 	Queue    string
 	Kind     string
 	Token    Token
+	Class    Class
+	Attempt  int
+	Started  bool          // a handler was called; otherwise the task was given back, or lost, while it waited
+	Waited   time.Duration // between the claim and the start, on the local clock; zero if it did not start
+	Duration time.Duration // of the handler, that of its batch in a batch; zero if it did not start
 	Decision Decision
 	Outcome  Outcome
-	Failure  *Failure
+	Failure  *Failure      // why an attempt failed; nil if it did not
+	Delay    time.Duration // until a task that is retried or snoozed is due again
 	Err      error
 }
 
@@ -114,6 +121,16 @@ type StuckEvent struct {
 	Running time.Duration
 	Tasks   int // that it was given: 1, or those of its batch, of which Token is the first
 }
+
+// StuckReplaceObserver is asked, after every [StuckObserver] was told, whether the slot of a stuck handler shall be replaced. If
+// it answers true, the runner works with one slot more until that handler returns, and the handler's kind may hold one more.
+// Nothing is replaced where no observer asks for it.
+//
+// There are never more replacements at a time than [Config].MaxReplacements, and for one kind never more than that kind has
+// workers, so that a handler which always hangs holds at most twice what it was given; a batch counts as one. Beyond that
+// nobody is asked: the handler keeps its slot, as without this interface. The answer true says that another run beside the
+// one that hangs does no harm.
+type StuckReplaceObserver interface{ ReplaceStuck(StuckEvent) bool }
 
 // WakeObserver is told when an idle runner looks for work.
 type WakeObserver interface{ Woken(WakeEvent) }

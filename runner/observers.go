@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"log/slog"
+	"slices"
 )
 
 // Observers makes one observer of several: each is told of the events whose interfaces it implements, in this order. It stands
@@ -33,6 +34,32 @@ func EachObserver(observer any) []any {
 	return all
 }
 
+// Observe adds an observer, also while the runner runs, and returns what takes it away again; calling that more than once does
+// nothing more. It is told of what begins after Observe has returned, and, in calls that are under way, still for a moment
+// after forget has. It comes after the observers that are there. It costs nothing where it implements nothing.
+func (r *Runner[P, R]) Observe(observer any) (forget func()) {
+	one := &observer // two observers may be equal, or not comparable
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.added = append(r.added, one)
+	r.gatherObservers()
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.added = slices.DeleteFunc(r.added, func(other *any) bool { return other == one })
+		r.gatherObservers()
+	}
+}
+
+// gatherObservers makes the table of observers anew. Whoever tells of something reads it without a lock. The lock is held.
+func (r *Runner[P, R]) gatherObservers() {
+	all := []any{r.config.Observer}
+	for _, one := range r.added {
+		all = append(all, *one)
+	}
+	r.observe.Store(newObservers(Observers(all...), r.config.Logger))
+}
+
 // observers holds what the observer implements; an empty field costs one comparison.
 type observers struct {
 	log        *slog.Logger
@@ -46,11 +73,12 @@ type observers struct {
 	renew      []RenewObserver
 	lease      []LeaseLostObserver
 	stuck      []StuckObserver
+	replace    []StuckReplaceObserver
 	wake       []WakeObserver
 }
 
-func newObservers(observer any, log *slog.Logger) observers {
-	all := observers{log: log}
+func newObservers(observer any, log *slog.Logger) *observers {
+	all := &observers{log: log}
 	for _, o := range EachObserver(observer) {
 		join(&all.claim, o)
 		join(&all.start, o)
@@ -62,6 +90,7 @@ func newObservers(observer any, log *slog.Logger) observers {
 		join(&all.renew, o)
 		join(&all.lease, o)
 		join(&all.stuck, o)
+		join(&all.replace, o)
 		join(&all.wake, o)
 	}
 	return all
@@ -126,6 +155,12 @@ func (o *observers) leaseLost(e LeaseEvent) {
 
 func (o *observers) taskStuck(e StuckEvent) {
 	each(o, "TaskStuck", o.stuck, func(to StuckObserver) { to.TaskStuck(e) })
+}
+
+// replaceStuck asks all of them, whatever the first one answers: each may count what it was asked.
+func (o *observers) replaceStuck(e StuckEvent) (wanted bool) {
+	each(o, "ReplaceStuck", o.replace, func(to StuckReplaceObserver) { wanted = to.ReplaceStuck(e) || wanted })
+	return wanted
 }
 
 func (o *observers) woken(e WakeEvent) {

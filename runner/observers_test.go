@@ -56,7 +56,7 @@ func TestSeveralObservers(t *testing.T) {
 		if len(d.claims) == 0 || len(d.verdicts) != 1 {
 			t.Errorf("the observer behind the one that panics saw %d claims and %d verdicts", len(d.claims), len(d.verdicts))
 		}
-		if r.observe.lease != nil || r.observe.stuck != nil {
+		if r.observe.Load().lease != nil || r.observe.Load().stuck != nil {
 			t.Error("what nobody implements is called")
 		}
 		if n := strings.Count(log.String(), "observer panicked"); n < 2 {

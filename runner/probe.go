@@ -1,6 +1,9 @@
 package runner
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // outsidePolls is how many polls may pass without a probe from outside before a runner asks by itself.
 const outsidePolls = 3
@@ -10,7 +13,7 @@ type Probe struct {
 	// Paused says that the queue is paused for everybody, as with [ErrPaused].
 	Paused bool
 	// Scheduled says that there are tasks for this runner, and Wait how long from now the first of them is due; zero or
-	// less means now.
+	// less means now. Of a paused queue they say that the pause ends by itself, and when.
 	Scheduled bool
 	Wait      time.Duration
 }
@@ -40,8 +43,13 @@ func (s *session[P, R]) probed(p Probe) {
 	if !s.due || p.Paused { // a task that is due soon keeps its time
 		s.setPoll(now)
 	}
+	s.notePausedKinds(now)
 	if p.Paused {
-		s.pauseQueue(now)
+		wait := p.Wait
+		if !p.Scheduled {
+			wait = 0
+		}
+		s.pauseQueue(now, wait)
 	} else {
 		if !s.queuePaused.IsZero() {
 			s.unpauseQueue()
@@ -60,13 +68,17 @@ func (s *session[P, R]) probed(p Probe) {
 func (s *session[P, R]) unpauseQueue() {
 	if !s.queuePaused.IsZero() {
 		s.cfg.Logger.Info("runner: the queue is no longer paused", "after", time.Since(s.queuePaused))
-		s.queuePaused = time.Time{}
+		s.queuePaused, s.queuePausedUntil = time.Time{}, time.Time{}
 	}
 }
 
 // pauseQueue takes note that the queue is paused for everybody: what has not started is released, and nothing is claimed
-// until a hint, a poll or a probe says to look. The lock is held.
-func (s *session[P, R]) pauseQueue(now time.Time) {
+// until a hint, a poll, a probe or the end of the pause says to look, which is after wait if that is not zero. The lock is held.
+func (s *session[P, R]) pauseQueue(now time.Time, wait time.Duration) {
+	s.queuePausedUntil = time.Time{}
+	if wait > 0 {
+		s.queuePausedUntil = now.Add(wait)
+	}
 	if s.queuePaused.IsZero() {
 		s.queuePaused = now
 		s.cfg.Logger.Info("runner: the queue is paused", "released", s.buffer.length)
@@ -79,4 +91,14 @@ func (s *session[P, R]) pauseQueue(now time.Time) {
 	if s.poll.IsZero() {
 		s.setPoll(now)
 	}
+	s.nextDue(now, wait, wait > 0, false)
+}
+
+// pausedBy tells whether err says that the queue is paused, and puts how long into pause, if it knows.
+func pausedBy(err error, pause *PausedError) bool {
+	var timed *PausedError
+	if errors.As(err, &timed) {
+		*pause = *timed
+	}
+	return errors.Is(err, ErrPaused)
 }

@@ -148,6 +148,9 @@ type Verdict[R any] struct {
 type Failure struct {
 	Code    string // short, for machines: "timeout", "panic", "parse_error"
 	Message string // what the author of the error marked as safe to store
+	// Text is the whole text of the error or panic, where [Config].SealErrorText wants it: for a queue that encrypts it, and for nobody
+	// else. It is not logged.
+	Text string
 }
 
 // Outcome is what became of a verdict.

@@ -131,7 +131,8 @@ func (s *session[P, R]) flush(batch []*entry[P, R]) {
 	}
 
 	var ends []VerdictEvent
-	watched := s.r.observe.verdict != nil
+	observe := s.r.observe.Load()
+	watched := observe.verdict != nil
 	busy := 0
 	s.mu.Lock()
 	s.inFlight -= len(batch)
@@ -189,9 +190,9 @@ func (s *session[P, R]) flush(batch []*entry[P, R]) {
 		busy = 0
 	}
 	s.publish(tally, now)
-	s.r.observe.flushDone(FlushEvent{Queue: s.cfg.Name, Verdicts: len(batch), Busy: busy, Duration: now.Sub(began), Err: err})
+	observe.flushDone(FlushEvent{Queue: s.cfg.Name, Verdicts: len(batch), Busy: busy, Duration: now.Sub(began), Err: err})
 	for _, e := range ends {
-		s.r.observe.verdictDone(e)
+		observe.verdictDone(e)
 	}
 }
 
@@ -230,24 +231,31 @@ func (s *session[P, R]) count(e *entry[P, R], outcome Outcome, now time.Time) {
 	var one Outcomes
 	one.add(outcome)
 	s.counts.merge(one)
-	event := s.verdictEvent(e, outcome)
-	if s.r.observe.verdict == nil {
+	observe := s.r.observe.Load()
+	if observe.verdict == nil {
 		s.publish(one, now)
 		return
 	}
+	event := s.verdictEvent(e, outcome)
 	s.side.Add(1)
 	go func() { // observers are never called under the lock
 		defer s.side.Done()
 		s.publish(one, now)
-		s.r.observe.verdictDone(event)
+		observe.verdictDone(event)
 	}()
 }
 
 func (s *session[P, R]) verdictEvent(e *entry[P, R], outcome Outcome) VerdictEvent {
-	v := VerdictEvent{Queue: s.cfg.Name, Kind: e.task.Kind, Token: e.task.Token, Decision: e.verdict.Decision,
-		Outcome: outcome, Failure: e.verdict.Failure}
-	if outcome == Lost {
+	v := VerdictEvent{Queue: s.cfg.Name, Kind: e.task.Kind, Token: e.task.Token, Class: e.task.Class, Attempt: e.task.Attempt,
+		Decision: e.verdict.Decision, Outcome: outcome, Failure: e.verdict.Failure}
+	if !e.started.IsZero() {
+		v.Started, v.Waited, v.Duration = true, e.started.Sub(e.waiting), e.took
+	}
+	switch outcome {
+	case Lost:
 		v.Err = e.lastErr
+	case Retrying, Snoozed:
+		v.Delay = e.verdict.Delay
 	}
 	return v
 }

@@ -12,16 +12,18 @@ import (
 // Runner drains one [Queue] with a bounded number of handlers. Make it with [New]. All methods are safe for concurrent
 // use.
 type Runner[P, R any] struct {
-	queue     Queue[P, R]
-	handler   Handler[P, R]
-	batches   BatchHandler[P, R] // handler, where it is one
-	renewer   Renewer            // nil: leases are not renewed
-	scheduler Scheduler          // nil: an idle runner claims blindly
-	config    Config             // resolved
-	observe   observers
-	peers     atomic.Int64 // other processes of the queue
+	queue      Queue[P, R]
+	handler    Handler[P, R]
+	batches    BatchHandler[P, R] // handler, where it is one
+	renewer    Renewer            // nil: leases are not renewed
+	scheduler  Scheduler          // nil: an idle runner claims blindly
+	kindPauser KindPauser         // nil: kinds are not paused
+	config     Config             // resolved
+	observe    atomic.Pointer[observers]
+	peers      atomic.Int64 // other processes of the queue
 
 	mu    sync.Mutex
+	added []*any // by Observe
 	state Lifecycle
 	run   *session[P, R] // the latest
 	done  chan struct{}  // closed when that has ended
@@ -63,7 +65,8 @@ func New[P, R any](queue Queue[P, R], handler Handler[P, R], config Config) (*Ru
 		r.renewer = renewer
 	}
 	r.scheduler, _ = queue.(Scheduler)
-	r.observe = newObservers(config.Observer, r.config.Logger)
+	r.kindPauser, _ = queue.(KindPauser)
+	r.gatherObservers()
 	return r, nil
 }
 

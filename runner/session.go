@@ -25,10 +25,11 @@ type session[P, R any] struct {
 	storage context.Context // for calls of the queue: cancelled only after askStopNow
 	giveUp  context.CancelFunc
 
-	loopWake  chan struct{} // all three have room for one and are sent to without blocking
+	loopWake  chan struct{} // all of them have room for one and are sent to without blocking
 	watchWake chan struct{}
 	flushWake chan struct{}
 	helpWake  chan struct{}
+	renewWake chan struct{}
 
 	mu    sync.Mutex
 	tasks *sync.Cond // workers wait for tasks
@@ -36,6 +37,7 @@ type session[P, R any] struct {
 	slots    []*slot[P, R]
 	alive    int // workers that have not exited
 	idle     int // workers that wait
+	extra    int // slots that replace those of stuck handlers
 	running  int // handlers
 	inSlots  int // tasks that they were given
 	buffer   buffer[P, R]
@@ -45,33 +47,36 @@ type session[P, R any] struct {
 	allDone  chan struct{} // closed when the last worker has exited
 
 	// The loop's own.
-	claimers    sync.WaitGroup
-	claims      int  // under way
-	promised    int  // what they ask for, together
-	full        bool // the latest claim to end brought all that it asked for
-	overlaps    bool // one claim may join another
-	rotation    rotation
-	turn        int // the group of kinds whose turn it is to be claimed first
-	window      window
-	lookFirst   bool // after the hint that opened the window: others are likely to have claimed
-	claimed     uint64
-	room        bool      // the loop waits for room in the buffer
-	poll        time.Time // when to look again without a hint
-	due         bool      // poll is the time at which a task is due
-	probe       bool      // the loop has become idle and should ask when the next task is due
-	hold        time.Time // no claim before, after an error
-	failures    int       // claims in a row
-	pausedUntil time.Time
-	queuePaused time.Time // when the queue was first found paused; zero: it is not
-	calm        bool      // the latest claim began with nothing in flight
-	drained     bool
-	drainErr    error
+	claimers         sync.WaitGroup
+	claims           int  // under way
+	promised         int  // what they ask for, together
+	full             bool // the latest claim to end brought all that it asked for
+	overlaps         bool // one claim may join another
+	rotation         rotation
+	turn             int // the group of kinds whose turn it is to be claimed first
+	window           window
+	lookFirst        bool // after the hint that opened the window: others are likely to have claimed
+	claimed          uint64
+	room             bool      // the loop waits for room in the buffer
+	poll             time.Time // when to look again without a hint
+	due              bool      // poll is the time at which a task is due
+	probe            bool      // the loop has become idle and should ask when the next task is due
+	hold             time.Time // no claim before, after an error
+	failures         int       // claims in a row
+	pausedUntil      time.Time
+	queuePaused      time.Time    // when the queue was first found paused; zero: it is not
+	queuePausedUntil time.Time    // when that ends by itself, as far as is known; zero: it does not
+	pausedKinds      []PausedKind // as the queue knew latest
+	calm             bool         // the latest claim began with nothing in flight
+	drained          bool
+	drainErr         error
 
 	mean time.Duration // of handlers, exponentially weighted
 
 	outages outageLogs
 
-	alarm time.Time // when the watcher must look next; zero: never
+	alarm  time.Time // when the watcher must look next; zero: never
+	sought []sought  // see RenewNow
 
 	// The reporter's own.
 	pending    []*entry[P, R] // verdicts to write
@@ -98,6 +103,8 @@ type session[P, R any] struct {
 type slot[P, R any] struct {
 	entry *entry[P, R]
 	batch *batch[P, R] // instead of entry
+
+	replaced *entry[P, R] // is stuck in it, and another slot was added for it
 }
 
 // each visits what runs in the slot.
@@ -121,7 +128,7 @@ func newSession[P, R any](ctx context.Context, r *Runner[P, R], drain bool) *ses
 		r: r, cfg: &r.config, base: context.WithoutCancel(ctx), drain: drain, began: time.Now(),
 		stop: make(chan struct{}), hurry: make(chan struct{}),
 		loopWake: make(chan struct{}, 1), watchWake: make(chan struct{}, 1),
-		flushWake: make(chan struct{}, 1), helpWake: make(chan struct{}, 1),
+		flushWake: make(chan struct{}, 1), helpWake: make(chan struct{}, 1), renewWake: make(chan struct{}, 1),
 		allDone:    make(chan struct{}),
 		kinds:      newKindSet(&r.config, drain),
 		rotation:   rotation{classes: r.config.Classes},

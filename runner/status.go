@@ -93,11 +93,17 @@ type Status struct {
 	InFlight   int // handlers running, stuck ones included; a batch is one
 	Tasks      int // that these were given
 	Stuck      int // handlers that have outlived their deadline and their clean-up time
+	Replaced   int // of these, handlers for which there is another slot now, see [StuckReplaceObserver]
 	Buffered   int // claimed and waiting for a slot, or for their batch to fill
 	Unreported int // verdicts that are not written yet
 
 	PausedUntil time.Time // no claims before, because a handler said so with [Pause]; zero if not paused
 	QueuePaused time.Time // since when this runner knows that the queue is paused for all, see [ErrPaused]; zero if not
+	// QueuePausedUntil is when that pause ends by itself; zero if it does not. PausedKinds are the kinds that are paused for all, of
+	// those that are claimed here.
+	QueuePausedUntil time.Time
+	PausedKinds      []PausedKind
+
 	NextRetry   time.Time // when verdicts that could not be written are tried again; zero if there are none
 
 	Claimed  uint64
@@ -151,6 +157,7 @@ func (s *session[P, R]) describe(st *Status) {
 		st.LastErrorCode, st.LastErrorAt = s.lastCode, s.lastCodeAt
 	}
 	st.InFlight, st.Tasks = s.running, s.inSlots
+	st.Replaced = s.extra
 	st.Buffered = s.buffer.length
 	st.Unreported = s.unwritten()
 	st.Kinds = s.kindStatus()
@@ -165,7 +172,7 @@ func (s *session[P, R]) describe(st *Status) {
 	if now.Before(s.pausedUntil) {
 		st.PausedUntil = s.pausedUntil
 	}
-	st.QueuePaused = s.queuePaused
+	s.describePauses(st, now)
 	if now.Before(s.flushHold) {
 		st.NextRetry = s.flushHold
 	}

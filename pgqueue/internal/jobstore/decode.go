@@ -32,7 +32,8 @@ const (
 	colClaimedAt
 	colNow
 	colHistory
-	colPaused
+	colPausedUntil
+	colPausedKinds
 )
 
 const (
@@ -99,7 +100,8 @@ func (r *claimReader) readHead(values [][]byte) error {
 	for _, column := range []struct {
 		at  int
 		dst any
-	}{{colClaimedAt, &r.began}, {colNow, &r.head.now}, {colHistory, &r.history}, {colPaused, &r.head.paused}} {
+	}{{colClaimedAt, &r.began}, {colNow, &r.head.now}, {colHistory, &r.history}, {colPausedUntil, &r.head.pausedUntil},
+		{colPausedKinds, &r.head.pausedKinds}} {
 		if err := r.scan.value(column.at, values[column.at], column.dst); err != nil {
 			return err
 		}

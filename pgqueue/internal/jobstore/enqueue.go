@@ -27,12 +27,14 @@ type Input struct {
 	RunAt             *time.Time    // nil = now, on the database's clock
 	Delay             time.Duration // added to it
 	MaxAttempts       int16
+	Unique            *Unique // nil = no rule
 }
 
-// Placed says where an input ended up. Outcome is "inserted", "replaced" or "same".
+// Placed says where an input ended up. Outcome is "inserted", "replaced", "same" or "duplicate".
 type Placed struct {
 	ID      int64
 	Outcome string
+	State   *string // of the job, if Outcome is "duplicate" and it is live
 }
 
 // outcomeInserted is the one outcome that Go tells by itself; the others are the statement's words.
@@ -45,6 +47,8 @@ type producerStatements struct {
 	enqueueOneHint string
 	hint           string
 	now            string
+	enqueueUnique  string
+	releaseKey     string
 }
 
 // load looks every statement up by name and puts in the literal that names the sequence of ids. The literal is made
@@ -56,6 +60,8 @@ func (p *producerStatements) load(schema string, found statements) error {
 		"enqueue_one_hint": &p.enqueueOneHint,
 		"hint":             &p.hint,
 		"now":              &p.now,
+		"enqueue_unique":   &p.enqueueUnique,
+		"release_key":      &p.releaseKey,
 	} {
 		var err error
 		if *text, err = found.get(name); err != nil {
@@ -74,7 +80,7 @@ func (s *Store) Enqueue(ctx context.Context, q Querier, inputs []Input, hint fun
 	switch {
 	case len(inputs) == 0:
 		return []Placed{}, nil
-	case len(inputs) == 1 && inputs[0].Key == nil:
+	case len(inputs) == 1 && inputs[0].Key == nil && inputs[0].Unique == nil:
 		return s.enqueueOne(ctx, q, &inputs[0], hint)
 	}
 
@@ -82,7 +88,8 @@ func (s *Store) Enqueue(ctx context.Context, q Querier, inputs []Input, hint fun
 	placed := make([]Placed, len(inputs))
 	if len(queues) == 1 {
 		group := groups[queues[0]]
-		rows, err := q.Query(ctx, s.produce.enqueue, group.arguments(queues[0], s.channelFor(queues[0], hint))...)
+		sql, arguments := s.statement(queues[0], group, inputs, s.channelFor(queues[0], hint))
+		rows, err := q.Query(ctx, sql, arguments...)
 		if err != nil {
 			return nil, fmt.Errorf("enqueue: %w", err)
 		}
@@ -94,7 +101,8 @@ func (s *Store) Enqueue(ctx context.Context, q Querier, inputs []Input, hint fun
 
 	batch := &pgx.Batch{}
 	for _, queue := range queues {
-		batch.Queue(s.produce.enqueue, groups[queue].arguments(queue, s.channelFor(queue, hint))...)
+		sql, arguments := s.statement(queue, groups[queue], inputs, s.channelFor(queue, hint))
+		batch.Queue(sql, arguments...)
 	}
 	results := q.SendBatch(ctx, batch)
 	for _, queue := range queues {
@@ -172,6 +180,7 @@ func (s *Store) enqueueOne(ctx context.Context, q Querier, in *Input, hint func(
 // group is the inputs of one queue, as the arrays of one statement.
 type group struct {
 	positions   []int // of each element in the caller's inputs
+	unique      bool  // one of them has a rule
 	kinds       []string
 	keys        []*string // pgx writes a nil pointer as NULL
 	revisions   []*string
@@ -224,6 +233,7 @@ func (g *group) add(position int, in *Input) {
 	g.runAts = append(g.runAts, in.RunAt)
 	g.delays = append(g.delays, delayMicroseconds(in.Delay))
 	g.maxAttempts = append(g.maxAttempts, in.MaxAttempts)
+	g.unique = g.unique || in.Unique != nil
 }
 
 // arguments are the parameters of the statement enqueue, $1 to $12.
@@ -242,8 +252,12 @@ func (g *group) read(rows pgx.Rows, placed []Placed) error {
 		one        Placed
 		count      int
 	)
+	into := []any{&ord, &one.ID, &one.Outcome, &hints}
+	if g.unique {
+		into = append(into, &one.State)
+	}
 	for rows.Next() {
-		if err := rows.Scan(&ord, &one.ID, &one.Outcome, &hints); err != nil {
+		if err := rows.Scan(into...); err != nil {
 			return err
 		}
 		if ord < 1 || ord > int64(len(g.positions)) {

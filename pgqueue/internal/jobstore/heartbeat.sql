@@ -31,5 +31,8 @@ FROM unnest($1::text[]) AS u(queue)
         WHERE r.queue = u.queue AND r.priority = c.priority AND r.state = 'pending' AND r.run_at <= statement_timestamp()
         ORDER BY r.run_at, r.id LIMIT 100) f
 WHERE NOT f.kind = ANY ($2::text[])
+  -- Who paused a kind knows that it does not run.
+  AND NOT EXISTS (SELECT 1 FROM {schema}.paused_kinds p
+                  WHERE p.kind = f.kind AND p.queue IN ('', u.queue) AND coalesce(p.paused_until, 'infinity') > statement_timestamp())
   AND NOT EXISTS (SELECT FROM {schema}.live_workers w WHERE jsonb_exists(w.queues, u.queue) AND jsonb_exists(w.kinds, f.kind))
 ORDER BY u.queue, f.kind;

@@ -112,14 +112,17 @@ ORDER BY u.priority {order}, u.run_at {order}, u.id {order} LIMIT $21::int
 
 -- name: part_shown
 -- What a list shows of a row. A large payload is not read at all: what counts is its size as stored, which takes no unpacking.
--- $22 is how many characters are wanted.
+-- $22 is how many characters are wanted. An encoded value (docs/encryption.md) cannot be decoded in part: of that it is all, in
+-- the same bounds.
 p.id, p.queue, p.kind, p.key, p.revision, p.state, p.priority, p.run_at, p.created_at, p.claimed_at, p.lease_expires_at, p.cancel, p.finished_at,
 p.claimed_by, p.attempt, p.generation, p.failures, p.max_attempts, p.error_count,
 ARRAY (SELECT coalesce(left(t.tag, 255), '') FROM unnest(p.tags[1:20]) t(tag)) AS tags,
 pg_column_size(p.payload) AS stored,
-CASE WHEN $22::int > 0 AND pg_column_size(p.payload) <= 16384 THEN left(p.payload::text, $22::int + 1) END AS payload,
+CASE WHEN $22::int > 0 AND pg_column_size(p.payload) <= 16384 
+     THEN left(p.payload::text, CASE WHEN p.payload ? '$pgqueue' THEN 65536 ELSE $22::int + 1 END) END AS payload,
 CASE WHEN pg_column_size(p.errors) <= 65536 THEN left(p.errors->-1->>'code', 64) END AS code,
-CASE WHEN pg_column_size(p.errors) <= 65536 THEN left(p.errors->-1->>'message', 256) END AS message
+CASE WHEN pg_column_size(p.errors) <= 65536 
+     THEN left(p.errors->-1->>'message', CASE WHEN p.errors->-1->>'message' LIKE '_"$pgqueue":%' THEN 8192 ELSE 256 END) END AS message
 
 -- name: list
 -- One page. $19 id of the place to go on from (NULL: from the start)  $20 limit  $21 scan  $22 characters of the payload, and $23, $24
@@ -227,14 +230,18 @@ ORDER BY count(*) DESC, max(s.finished_at) DESC, s.state, s.code, s.kind, s.queu
 LIMIT $20::int
 
 -- name: peek
--- $1 id  $2 how many characters. One job as read gives it, but of its large columns no more than that, with their sizes.
+-- $1 id  $2 how many characters  $3 how many of an encoded payload or result, which cannot be decoded in part. One job as read gives it,
+-- but of its large columns no more than that, with their sizes.
 SELECT x.queue, x.kind, x.key, x.revision, x.state, x.priority, x.run_at, x.created_at, x.claimed_at, x.lease_expires_at, x.cancel,
        x.finished_at, x.claimed_by, x.attempt, x.failures, x.max_attempts, x.generation, x.error_count,
-       (SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('code', left(e.value->>'code', 64), 'message', left(e.value->>'message', 2048),
+       (SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('code', left(e.value->>'code', 64), 'message',
+                   left(e.value->>'message', CASE WHEN e.value->>'message' LIKE '_"$pgqueue":%' THEN 8192 ELSE 2048 END),
                    'attempt', e.value->'attempt', 'at', e.value->'at', 'by', left(e.value->>'by', 255), 'started', e.value->'started')) ORDER BY e.ord)
         FROM jsonb_array_elements(CASE WHEN jsonb_typeof(x.errors) = 'array' THEN x.errors ELSE '[]' END) WITH ORDINALITY e(value, ord)
         WHERE jsonb_typeof(e.value) = 'object')::text AS errors,
-       x.tags, left(t.payload, $2::int) AS payload, left(t.metadata, $2::int) AS metadata, left(t.result, $2::int) AS result,
+       x.tags, left(t.payload, CASE WHEN t.payload LIKE '_"$pgqueue":%' THEN $3::int ELSE $2::int END) AS payload,
+       left(t.metadata, $2::int) AS metadata,
+       left(t.result, CASE WHEN t.result LIKE '_"$pgqueue":%' THEN $3::int ELSE $2::int END) AS result,
        octet_length(t.payload) AS payload_size, octet_length(t.metadata) AS metadata_size, coalesce(octet_length(t.result), 0) AS result_size
 FROM (SELECT queue, kind, key, revision, state, priority, run_at, created_at, claimed_at, lease_expires_at, cancel_requested_at IS NOT NULL AS cancel,
              NULL::timestamptz AS finished_at, claimed_by, attempt, failures, max_attempts, generation, error_count,

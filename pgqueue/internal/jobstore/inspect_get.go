@@ -15,10 +15,10 @@ type Sizes struct {
 }
 
 // Peek is Read, but of payload, metadata and result no more than limit characters; what is longer than that is not
-// valid JSON any more. It returns nil if there is no such job.
-func (s *Store) Peek(ctx context.Context, q Querier, id int64, limit int) (*Record, Sizes, error) {
+// valid JSON any more. Of an encoded payload or result it is sealed characters. It returns nil if there is no such job.
+func (s *Store) Peek(ctx context.Context, q Querier, id int64, limit, sealed int) (*Record, Sizes, error) {
 	var sizes Sizes
-	record, err := readRecord(ctx, q, id, s.inspect.peek, []any{id, limit}, &sizes.Payload, &sizes.Metadata, &sizes.Result)
+	record, err := readRecord(ctx, q, id, s.inspect.peek, []any{id, limit, sealed}, &sizes.Payload, &sizes.Metadata, &sizes.Result)
 	return record, sizes, err
 }
 

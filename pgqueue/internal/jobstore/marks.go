@@ -167,8 +167,8 @@ func (m *marks) done(from start, head envelope, classes []int16, rows []claimedR
 	} else {
 		set.markCost, set.markTime = cost, time.Now()
 	}
-	if head.paused || !head.now.Valid || from.epoch != set.epoch {
-		return // a paused queue answers nothing although there may be something
+	if head.pausedUntil.Valid || head.hides || !head.now.Valid || from.epoch != set.epoch {
+		return // a paused queue, and a paused kind, answers nothing although there may be something
 	}
 
 	// The margin holds against jobs that were enqueued before head.now and commit later. Inside an old backlog nothing of the

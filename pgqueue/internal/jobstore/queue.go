@@ -24,6 +24,9 @@ type QueueConfig struct {
 	WorkerID string   // stored in claimed_by and in errors, for people; required
 	Kinds    []string // the kinds that are claimed; nil = any
 
+	// Only, with QueueTx, has claims begin at this job.
+	Only *One
+
 	// Poll is how often the owner looks for work when nothing wakes it, one second by default. Full scans of the
 	// ready index, where they are dear, are at least so far apart.
 	Poll time.Duration
@@ -35,6 +38,12 @@ type QueueConfig struct {
 	KeepAttention time.Duration // how long failed and dead jobs are kept; 90 days by default
 
 	Logger *slog.Logger // nil = slog.Default()
+
+	// Seal encodes the message of a failed attempt for storage. Nil: it is stored as it is.
+	Seal func(ctx context.Context, kind, message string) string
+
+	// Ends is told which jobs have ended. Nil tells nobody.
+	Ends Ends
 
 	// ReadOnly is told when a session of the pool refused to write, as that of a demoted server does. Nil tells nobody.
 	ReadOnly func()
@@ -55,15 +64,22 @@ type Queue struct {
 	// explicit: a session here does not run in READ COMMITTED by itself. See do.
 	explicit atomic.Bool
 
+	single          *singleStatements
+	progressRefused atomic.Bool // logged
+
 	marks marks
+	holds holds
 	all   string // the key of config.Kinds in marks
 	reap  reapState
+
+	keysRefused atomic.Bool // that expired unique keys are not deleted was said
 }
 
 var (
 	_ runner.Queue[*Row, json.RawMessage] = (*Queue)(nil)
 	_ runner.Renewer                      = (*Queue)(nil)
 	_ runner.Scheduler                    = (*Queue)(nil)
+	_ runner.KindPauser                   = (*Queue)(nil)
 	_ reaper.Recoverer                    = (*Queue)(nil)
 	_ reaper.Maintainer                   = (*Queue)(nil)
 	_ reaper.Pinger                       = (*Queue)(nil)
@@ -102,6 +118,7 @@ func (s *Store) queue(config QueueConfig) (*Queue, error) {
 	}
 	return &Queue{
 		sql:    &s.sql,
+		single: &s.single,
 		config: config,
 		log:    config.Logger.With("queue", config.Name),
 		marks:  marks{poll: config.Poll, longest: max(longestGap, config.Poll), margin: config.Margin, cheap: cheapScan},

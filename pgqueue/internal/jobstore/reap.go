@@ -46,13 +46,14 @@ func (r *reapState) move(from pgtype.Timestamptz) {
 // once; each lapse is counted by one of them.
 func (q *Queue) Recover(ctx context.Context, limit int) (reaper.Recovered, error) {
 	var recovered reaper.Recovered
+	var ended []int64
 	if limit < 1 {
 		return recovered, q.wrap("recovery", errors.New("the limit must be at least 1"))
 	}
 	from := q.reap.begin()
 	pass := func() error {
 		return q.do(ctx, func(s session) error {
-			recovered = reaper.Recovered{}
+			recovered, ended = reaper.Recovered{}, nil
 			rows, err := s.Query(ctx, q.sql.reap, q.statement(q.config.Name, limit, from)...)
 			if err != nil {
 				return err
@@ -65,10 +66,12 @@ func (q *Queue) Recover(ctx context.Context, limit int) (reaper.Recovered, error
 					recovered.Requeued++
 				case "dead":
 					recovered.Dead++
+					ended = append(ended, id)
 				case "superseded":
 					recovered.Superseded++
 				case "cancelled":
 					recovered.Cancelled++
+					ended = append(ended, id)
 				default:
 					return fmt.Errorf("job %d: unknown fate %q", id, fate)
 				}
@@ -86,6 +89,9 @@ func (q *Queue) Recover(ctx context.Context, limit int) (reaper.Recovered, error
 	if err != nil {
 		return reaper.Recovered{}, q.wrap("recovery", err)
 	}
+	if len(ended) > 0 && q.config.Ends != nil && q.config.Ends.Watching() {
+		q.config.Ends.Recovered(ended)
+	}
 
 	// After a full page there may be more behind it, and the start stays.
 	if recovered.Total() < limit {
@@ -100,7 +106,7 @@ func (q *Queue) Recover(ctx context.Context, limit int) (reaper.Recovered, error
 }
 
 // Maintain makes the partitions of history for the next two weeks, drops those that are older than the configured time,
-// and deletes old failed and dead jobs in batches. What is busy is left to the next call.
+// and deletes old failed and dead jobs, and unique keys whose time has passed, in batches. What is busy is left to the next call.
 func (q *Queue) Maintain(ctx context.Context) error {
 	if err := q.ensureHistory(ctx, daysAhead); err != nil {
 		return err
@@ -124,7 +130,10 @@ func (q *Queue) Maintain(ctx context.Context) error {
 			break
 		}
 	}
-	return nil
+	if err := q.expireProgress(ctx); err != nil {
+		return err
+	}
+	return q.expireUniqueKeys(ctx)
 }
 
 const (

@@ -76,8 +76,10 @@ func (q *Queue) Report(ctx context.Context, verdicts []runner.Verdict[json.RawMe
 		first = append(first, item)
 	}
 	items = first
+	q.sealMessages(ctx, items)
 
 	err := q.settle(ctx, items)
+	q.tellEnds(items)
 	stored := false
 	for _, item := range items {
 		outcomes[item.position] = item.outcome
@@ -96,6 +98,25 @@ func (q *Queue) Report(ctx context.Context, verdicts []runner.Verdict[json.RawMe
 		}
 	}
 	return outcomes, nil
+}
+
+// sealMessages encodes what handlers say of their failures, and the runner of them. What is said here, of a verdict that Postgres
+// refused, holds nothing of theirs.
+func (q *Queue) sealMessages(ctx context.Context, items []*item) {
+	if q.config.Seal == nil {
+		return
+	}
+	for _, item := range items {
+		if item.failure == nil || item.rejected {
+			continue
+		}
+		sealed := *item.failure
+		if sealed.Text != "" {
+			sealed.Message = sealed.Text
+		}
+		sealed.Message = q.config.Seal(ctx, item.row.Kind, safe(sealed.Message))
+		item.failure = &sealed
+	}
 }
 
 // fill checks and translates one verdict.

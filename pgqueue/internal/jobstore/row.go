@@ -41,6 +41,7 @@ type Row struct {
 
 	// completing is 1 once CompleteTx has completed the job in a transaction whose end is not known here.
 	completing uint32
+	reported   uint32 // 1 once the handler has said how far it is; see SetReported
 }
 
 // setCompleting notes that the handler has completed the job in a transaction of its own.
@@ -56,9 +57,11 @@ func (r *Row) String() string { return fmt.Sprintf("job %d attempt %d", r.ID, r.
 
 // envelope is what a claim says beside its rows.
 type envelope struct {
-	now    pgtype.Timestamptz // when the claim's transaction began
-	paused bool
-	took   int64 // µs that the scan took on the server
+	now         pgtype.Timestamptz // when the claim's transaction began
+	pausedUntil pgtype.Timestamptz // valid: the queue is paused
+	pausedKinds *string            // see readHolds
+	hides       bool               // jobs of the kinds that were asked for are paused
+	took        int64              // µs that the scan took on the server
 }
 
 // claimedRow is one row of a claim's answer.

@@ -15,6 +15,7 @@ type Store struct {
 	sql     consumerStatements
 	produce producerStatements
 	inspect inspectStatements
+	single  singleStatements
 }
 
 // New reads the statements for the tables in schema. channel is the NOTIFY channel on which producers hint.
@@ -31,6 +32,9 @@ func New(schema, channel string) (*Store, error) {
 		return nil, fmt.Errorf("jobstore: %w", err)
 	}
 	if err := store.inspect.load(schema, found); err != nil {
+		return nil, fmt.Errorf("jobstore: %w", err)
+	}
+	if err := store.single.load(found); err != nil {
 		return nil, fmt.Errorf("jobstore: %w", err)
 	}
 	return store, nil
@@ -66,48 +70,52 @@ type consumerStatements struct {
 	dropHistory     string
 	withoutHistory  string
 	expireAttention string
+	expireKeys      string
 	heartbeat       string
 	goodbye         string
 	peers           string
 	unknownKinds    string
 	startCheck      string
+	holdOne         string
 }
 
 // load looks every statement up by name and puts in the literal with which the names of partitions begin.
 func (c *consumerStatements) load(schema string, found statements) error {
 	for name, text := range map[string]*string{
-		"claim":            &c.claim,
-		"complete":         &c.complete,
-		"complete_forget":  &c.completeForget,
-		"finish":           &c.finish,
-		"put_back":         &c.putBack,
-		"look":             &c.look,
-		"renew":            &c.renew,
-		"reap":             &c.reap,
-		"reap_from":        &c.reapFrom,
-		"revive":           &c.revive,
-		"probe":            &c.probe,
-		"settle":           &c.settle,
-		"make_partition":   &c.makePartition,
-		"cancel":           &c.cancel,
-		"retry":            &c.retry,
-		"set_history":      &c.setHistory,
-		"set_max_attempts": &c.setMaxAttempts,
-		"pause":            &c.pause,
-		"resume":           &c.resume,
-		"read":             &c.read,
-		"stats":            &c.stats,
-		"queues":           &c.queues,
-		"by_index":         &c.byIndex,
-		"ensure_history":   &c.ensureHistory,
-		"drop_history":     &c.dropHistory,
-		"without_history":  &c.withoutHistory,
-		"expire_attention": &c.expireAttention,
-		"heartbeat":        &c.heartbeat,
-		"goodbye":          &c.goodbye,
-		"peers":            &c.peers,
-		"unknown_kinds":    &c.unknownKinds,
-		"start_check":      &c.startCheck,
+		"claim":              &c.claim,
+		"complete":           &c.complete,
+		"complete_forget":    &c.completeForget,
+		"finish":             &c.finish,
+		"put_back":           &c.putBack,
+		"look":               &c.look,
+		"renew":              &c.renew,
+		"reap":               &c.reap,
+		"reap_from":          &c.reapFrom,
+		"revive":             &c.revive,
+		"probe":              &c.probe,
+		"settle":             &c.settle,
+		"make_partition":     &c.makePartition,
+		"cancel":             &c.cancel,
+		"retry":              &c.retry,
+		"set_history":        &c.setHistory,
+		"set_max_attempts":   &c.setMaxAttempts,
+		"pause":              &c.pause,
+		"resume":             &c.resume,
+		"read":               &c.read,
+		"stats":              &c.stats,
+		"queues":             &c.queues,
+		"by_index":           &c.byIndex,
+		"ensure_history":     &c.ensureHistory,
+		"drop_history":       &c.dropHistory,
+		"without_history":    &c.withoutHistory,
+		"expire_attention":   &c.expireAttention,
+		"expire_unique_keys": &c.expireKeys,
+		"heartbeat":          &c.heartbeat,
+		"goodbye":            &c.goodbye,
+		"peers":              &c.peers,
+		"unknown_kinds":      &c.unknownKinds,
+		"start_check":        &c.startCheck,
+		"hold_one":           &c.holdOne,
 	} {
 		var err error
 		if *text, err = found.get(name); err != nil {

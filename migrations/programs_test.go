@@ -14,12 +14,17 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pgqueue/pgqueue/migrations"
 )
 
-// version2 are the statements of the programs that were built for version 2, by name.
-func version2(t *testing.T) map[string]string {
+// oldestKept is the first version whose programs' statements are kept.
+const oldestKept = 2
+
+// programs are the statements of the programs that were built for a version, by name.
+func programs(t *testing.T, version uint) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/version2.sql")
+	text, err := os.ReadFile(fmt.Sprintf("testdata/version%d.sql", version))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,49 +34,54 @@ func version2(t *testing.T) map[string]string {
 		name, sql, _ := strings.Cut(section, "\n")
 		found[name] = replacer.Replace(sql)
 	}
-	if len(found) < 30 {
-		t.Fatalf("%d statements", len(found))
+	if want := map[uint]int{2: 32, 3: 67}[version]; len(found) != want {
+		t.Fatalf("%d statements of version %d, want %d", len(found), version, want)
 	}
 	return found
 }
 
-// Every statement of the programs for version 2 means the same on version 3: the same parameters, the same columns in the answer.
-func TestVersion3_TakesTheStatementsOfVersion2(t *testing.T) {
-	statements := version2(t)
-	prepare := func(pool *pgxpool.Pool) map[string]string {
-		t.Helper()
-		conn, err := pgx.ConnectConfig(testContext(t), pool.Config().ConnConfig)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = conn.Close(context.Background()) }()
-		shapes := map[string]string{}
-		for name, sql := range statements {
-			prepared, err := conn.Prepare(testContext(t), "", sql)
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-				continue
+// Every statement of the programs for a version means the same on the next one: the same parameters, the same columns in the answer.
+func TestEachVersionTakesTheStatementsOfTheOneBefore(t *testing.T) {
+	for version := uint(oldestKept); version < migrations.Latest; version++ {
+		t.Run(fmt.Sprintf("%d on %d", version, version+1), func(t *testing.T) {
+			statements := programs(t, version)
+			prepare := func(pool *pgxpool.Pool) map[string]string {
+				t.Helper()
+				conn, err := pgx.ConnectConfig(testContext(t), pool.Config().ConnConfig)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = conn.Close(context.Background()) }()
+				shapes := map[string]string{}
+				for name, sql := range statements {
+					prepared, err := conn.Prepare(testContext(t), "", sql)
+					if err != nil {
+						t.Errorf("%s: %v", name, err)
+						continue
+					}
+					shape := fmt.Sprint(prepared.ParamOIDs)
+					for _, field := range prepared.Fields {
+						shape += fmt.Sprintf(" %s %d", field.Name, field.DataTypeOID)
+					}
+					shapes[name] = shape
+				}
+				return shapes
 			}
-			shape := fmt.Sprint(prepared.ParamOIDs)
-			for _, field := range prepared.Fields {
-				shape += fmt.Sprintf(" %s %d", field.Name, field.DataTypeOID)
+			pool := at(t, version)
+			before := prepare(pool)
+			upTo(t, pool, version+1)
+			for name, shape := range prepare(pool) {
+				if shape != before[name] {
+					t.Errorf("%s was %s and is %s", name, before[name], shape)
+				}
 			}
-			shapes[name] = shape
-		}
-		return shapes
-	}
-	pool := at(t, 2)
-	before := prepare(pool)
-	mustUp(t, pool, "")
-	for name, shape := range prepare(pool) {
-		if shape != before[name] {
-			t.Errorf("%s was %s and is %s", name, before[name], shape)
-		}
+		})
 	}
 }
 
-// fleet are programs at work with the statements of version 2.
+// fleet are programs at work with the statements of a version.
 type fleet struct {
+	version    uint
 	statements map[string]string
 	stop       chan struct{}
 	over       sync.WaitGroup
@@ -84,9 +94,9 @@ type fleet struct {
 }
 
 // startFleet starts workers and producers, each with a connection of its own.
-func startFleet(t *testing.T, pool *pgxpool.Pool, workers, producers int) *fleet {
+func startFleet(t *testing.T, pool *pgxpool.Pool, version uint, workers, producers int) *fleet {
 	t.Helper()
-	f := &fleet{statements: version2(t), stop: make(chan struct{}), longest: map[string]time.Duration{}, count: map[string]int{}}
+	f := &fleet{version: version, statements: programs(t, version), stop: make(chan struct{}), longest: map[string]time.Duration{}, count: map[string]int{}}
 	for i := range workers + producers {
 		conn, err := pgx.ConnectConfig(testContext(t), pool.Config().ConnConfig)
 		if err != nil {
@@ -217,7 +227,7 @@ func (f *fleet) produce(ctx context.Context, conn *pgx.Conn, round int) error {
 func (f *fleet) check(t *testing.T, pool *pgxpool.Pool, most time.Duration) {
 	t.Helper()
 	for _, err := range f.errors {
-		t.Errorf("a program of version 2: %v", err)
+		t.Errorf("a program of version %d: %v", f.version, err)
 	}
 	for name, took := range f.longest {
 		if took > most {
