@@ -96,7 +96,7 @@ func TestDriftOfTablesAndColumns(t *testing.T) {
 			do: []string{`DROP VIEW {s}.paused CASCADE`, `ALTER TABLE {s}.queues ALTER COLUMN paused_reason TYPE varchar(10)`}},
 		{check: "drift-column", name: "another type with a default", subject: "jobs.error_count",
 			do: []string{`DO $$ DECLARE v text; BEGIN
-				FOR v IN SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = quote_ident('My "jobs"; --')::regnamespace AND c.relkind = 'v' LOOP
+				FOREACH v IN ARRAY ARRAY (SELECT c.oid::regclass::text FROM pg_class c WHERE c.relnamespace = quote_ident('My "jobs"; --')::regnamespace AND c.relkind = 'v') LOOP
 					EXECUTE 'DROP VIEW IF EXISTS ' || v || ' CASCADE';
 				END LOOP; END $$`, `ALTER TABLE {s}.jobs ALTER COLUMN error_count TYPE bigint`}},
 		{check: "drift-column", name: "another default", subject: "jobs.max_attempts", do: []string{`ALTER TABLE {s}.jobs ALTER COLUMN max_attempts SET DEFAULT 1`}},

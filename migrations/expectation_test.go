@@ -111,7 +111,7 @@ func TestTheExpectationKnowsEveryVersion(t *testing.T) {
 			t.Errorf("the objects of version %d are others than those of %d", major, migrations.ExpectedMajors()[0])
 		}
 	}
-	want := []string{"column", "comment", "constraint", "function", "index", "sequence", "storage", "table", "view"}
+	want := []string{"column", "comment", "constraint", "function", "index", "sequence", "storage", "table", "trigger", "view"}
 	if have := slices.Sorted(maps.Keys(kinds)); !slices.Equal(have, want) {
 		t.Errorf("kinds %v, want %v", have, want)
 	}

@@ -162,6 +162,9 @@ func (c *codecs) call(ctx context.Context, i int, fn func(context.Context) ([]by
 	if c.local[i] {
 		return contained(ctx, fn)
 	}
+	if err := ctx.Err(); err != nil { // do not begin what would be given up
+		return nil, "", err
+	}
 	ctx, cancel := context.WithTimeout(ctx, codecTimeout)
 	defer cancel()
 	select {

@@ -8,8 +8,7 @@ import (
 )
 
 // The stored form of an encoded value is an envelope: a JSON object whose only member is $pgqueue. Postgres writes jsonb with the
-// shortest member first and puts a space behind each colon, so what comes from there begins with envelopeStart; codec_envelope is
-// the same for messages, which are text.
+// shortest member first, so what comes from there begins with envelopeStart; so do messages, which are text.
 const (
 	envelopeMember = "$pgqueue"
 	envelopeStart  = `{"` + envelopeMember + `":`
@@ -31,7 +30,7 @@ func isEnvelope[T ~[]byte | ~string](stored T) bool {
 	return len(stored) > len(envelopeStart) && string(stored[:len(envelopeStart)]) == envelopeStart
 }
 
-// appendTo writes the envelope.
+// bytes writes the envelope.
 func (e *envelope) bytes() []byte {
 	size := len(envelopeStart) + 32 + len(e.Key) + base64.StdEncoding.EncodedLen(len(e.Data))
 	for _, name := range e.Codec {
@@ -57,16 +56,20 @@ func (e *envelope) bytes() []byte {
 
 // parseEnvelope reads a stored value that isEnvelope. It is none if it has more members than the one.
 func parseEnvelope(stored []byte) (found *envelope, err error) {
-	var outer map[string]json.RawMessage
-	if err := json.Unmarshal(stored, &outer); err != nil {
-		return nil, errMalformed
-	}
-	if len(outer) != 1 {
-		return nil, nil //nolint:nilnil // none, and no error
-	}
-	found = &envelope{}
-	if err := json.Unmarshal(outer[envelopeMember], found); err != nil {
-		return nil, errMalformed
+	reader := envelopeReader{text: stored}
+	found, ok := reader.read()
+	if !ok {
+		var outer map[string]json.RawMessage
+		if err := json.Unmarshal(stored, &outer); err != nil {
+			return nil, errMalformed
+		}
+		if len(outer) != 1 {
+			return nil, nil //nolint:nilnil // none, and no error
+		}
+		found = &envelope{}
+		if err := json.Unmarshal(outer[envelopeMember], found); err != nil {
+			return nil, errMalformed
+		}
 	}
 	if len(found.Codec) == 0 || len(found.Codec) > maxCodecs || len(found.Key) > maxKeyName {
 		return nil, errMalformed

@@ -97,8 +97,50 @@ func FuzzEnvelope(f *testing.F) {
 			t.Fatalf("%s: %+v, %v", text, found, err)
 		}
 		envelopeHead(string(data))
+		requireSameReading(t, text)
+		requireSameReading(t, append([]byte(envelopeStart), data...))
 		_, _ = parseEnvelope(append([]byte(envelopeStart), data...))
 	})
+}
+
+// requireSameReading checks that what the fast reader reads, encoding/json reads too.
+func requireSameReading(t *testing.T, text []byte) {
+	t.Helper()
+	fast, ok := (&envelopeReader{text: text}).read()
+	if !ok {
+		return
+	}
+	var outer map[string]*envelope
+	if err := json.Unmarshal(text, &outer); err != nil || len(outer) != 1 || outer[envelopeMember] == nil {
+		t.Fatalf("%s: read although it is none: %v", text, err)
+	}
+	if slow := outer[envelopeMember]; slow.Key != fast.Key || string(slow.Data) != string(fast.Data) || !slices.Equal(slow.Codec, fast.Codec) {
+		t.Fatalf("%s: %+v, want %+v", text, fast, slow)
+	}
+}
+
+func TestEnvelopeReader(t *testing.T) {
+	t.Parallel()
+	for text, fast := range map[string]bool{
+		`{"$pgqueue": {"key": "k", "data": "AAE=", "codec": ["a", "b"]}}`: true,
+		`{"$pgqueue":{"codec":["a"],"data":""}}`:                          true,
+		`{"$pgqueue": {"codec": ["a"]}} `:                                 true,
+		`{"$pgqueue": {"codec": ["a"]}}x`:                                 false,
+		`{"$pgqueue": {"codec": ["a"]}, "b": 1}`:                          false,
+		`{"$pgqueue": {"codec": ["a"], "codec": ["b"]}}`:                  false,
+		`{"$pgqueue": {"codec": ["a"], "data": "A"}}`:                     false,
+		`{"$pgqueue": {"codec": ["a"], "key": "\u0041"}}`:                false,
+		`{"$pgqueue": {"codec": ["a"], "key": "é"}}`:                      false,
+		`{"$pgqueue": {"codec": [1]}}`:                                    false,
+		`{"$pgqueue": {"other": "x"}}`:                                    false,
+		`{"$pgqueue": {"key": "x`:                                         false,
+		`{"$pgqueue": {}}`:                                                false,
+	} {
+		if _, ok := (&envelopeReader{text: []byte(text)}).read(); ok != fast {
+			t.Errorf("%s: read %t", text, ok)
+		}
+		requireSameReading(t, []byte(text))
+	}
 }
 
 // Without a codec nothing is paid for one, but for a look at the first bytes.

@@ -13,6 +13,9 @@ const (
 	// maxPeekSealed is how large the stored form of a value may be for Peek to decode it, in bytes.
 	maxPeekSealed = 4 << 20
 
+	// headOfSealed is how much of it says which key it was, in characters.
+	headOfSealed = 256
+
 	tooLargeToShow = "it is too large to be decoded for a preview"
 )
 
@@ -47,7 +50,7 @@ func (s *JobStatus) showField(ctx context.Context, c *codecs, field CodecField, 
 // peekSealed is how much of an encoded value Peek reads.
 func (i *Inspector) peekSealed(limit int) int {
 	if i.client.codecs == nil {
-		return limit
+		return max(limit, headOfSealed)
 	}
 	return max(limit, maxPeekSealed)
 }

@@ -137,8 +137,9 @@ func (c *control) take() (cancels map[int64]struct{}, all bool, done []int64) {
 
 // run does what was noted until ctx ends. What has ended by then is still told.
 func (c *control) run(ctx context.Context) {
-	timer := time.NewTimer(time.Hour)
+	timer, later := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
 	defer timer.Stop()
+	defer later.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -148,9 +149,12 @@ func (c *control) run(ctx context.Context) {
 			cancel()
 			return
 		case <-c.wake:
+		case <-later.C:
 		}
 		cancels, all, done := c.take()
-		c.look(cancels, all)
+		if again := c.look(cancels, all); again > 0 {
+			later.Reset(again)
+		}
 		limited, cancel := context.WithTimeout(ctx, c.timeout)
 		c.tell(limited, done)
 		cancel()
@@ -163,17 +167,22 @@ func (c *control) run(ctx context.Context) {
 }
 
 // look has the leases of jobs renewed that somebody is said to have cancelled; the renewal tells whether that is so. Where messages may
-// have been lost, it is all leases.
-func (c *control) look(cancels map[int64]struct{}, all bool) {
-	if all && time.Since(c.renewedAll) >= renewAllPause {
-		c.renewedAll = time.Now()
-		for _, run := range c.worker.runners {
-			run.RenewNow(func(runner.Token) bool { return true })
+// have been lost, it is all leases, unless that was done a moment ago; then it is due again in the time that it returns.
+func (c *control) look(cancels map[int64]struct{}, all bool) (again time.Duration) {
+	if all {
+		if again = renewAllPause - time.Since(c.renewedAll); again <= 0 {
+			c.renewedAll = time.Now()
+			for _, run := range c.worker.runners {
+				run.RenewNow(func(runner.Token) bool { return true })
+			}
+			return 0
 		}
-		return
+		c.mutex.Lock()
+		c.all = true
+		c.mutex.Unlock()
 	}
 	if len(cancels) == 0 {
-		return
+		return again
 	}
 	for _, run := range c.worker.runners {
 		run.RenewNow(func(token runner.Token) bool {
@@ -185,6 +194,7 @@ func (c *control) look(cancels map[int64]struct{}, all bool) {
 			return wanted
 		})
 	}
+	return again
 }
 
 // tell says that jobs have ended, to whoever awaits them. Who does not hear it polls. A client that sends no hints sends none of these.

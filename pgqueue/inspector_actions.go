@@ -13,7 +13,7 @@ import (
 	"github.com/pgqueue/pgqueue/pgqueue/internal/jobstore"
 )
 
-// ErrJobRunning is returned by [Inspector.Delete] for a job that runs, unless [EvenIfRunning] allows it.
+// ErrJobRunning is returned by [Inspector.Delete] for a job that runs, unless [EvenIfRunning] allows it, and by [Client.Reschedule].
 var ErrJobRunning = errors.New("the job is running")
 
 // Version tells two states of a job apart: its attempt rises with each claim, its generation with each new input. What was

@@ -19,6 +19,12 @@ const (
 	ActionSetMaxAttempts Action = "set_max_attempts"
 	ActionPause          Action = "pause"
 	ActionResume         Action = "resume"
+	ActionPauseKind      Action = "pause_kind"
+	ActionResumeKind     Action = "resume_kind"
+	ActionReschedule     Action = "reschedule"
+	ActionSetPriority    Action = "set_priority"
+	ActionEdit           Action = "edit"       // replace the input
+	ActionRetryWith      Action = "retry_with" // with another input
 	ActionSetHistory     Action = "set_history"
 	ActionReleaseKey     Action = "release_key" // of WithIdempotencyKey
 )
@@ -31,9 +37,11 @@ type AuditEntry struct {
 	// an entry for each of its batches, and leaves out what it did nothing to.
 	Jobs  []int64
 	Queue string
+	// Kind is the kind that was paused or resumed, in that Queue or, where that is empty, in all.
+	Kind string
 	// Filter is what a bulk action was asked to act on; nil for all others. It must not be changed.
 	Filter *Filter
-	// Detail says more, where there is more to say: "max_attempts 20", "slim", the reason of a pause.
+	// Detail says more, where there is more to say: "max_attempts 20", "slim", the end and the reason of a pause.
 	Detail string
 }
 

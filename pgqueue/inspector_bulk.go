@@ -35,8 +35,8 @@ type BulkOptions struct {
 	// Progress is called after each batch with what was done so far, from the goroutine that called the action. To stop,
 	// end the context.
 	Progress func(BulkResult)
-	// Spread lets the jobs of [Inspector.RetryMany] become due at random within this time, instead of all at once; up to 30
-	// days. It takes the right to UPDATE jobs, which operators do not have.
+	// Spread lets the jobs of [Inspector.RetryMany] and [Inspector.RescheduleMany] become due at random within this time, instead of all at
+	// once; up to 30 days.
 	Spread time.Duration
 	// EvenIfRunning lets [Inspector.DeleteMany] delete jobs that run; see [Inspector.Delete].
 	EvenIfRunning bool
@@ -90,7 +90,7 @@ type Skip struct {
 // nothing, which means both. A job whose key a newer live job has is skipped. Each batch sends one hint a queue.
 func (i *Inspector) RetryMany(ctx context.Context, filter Filter, options BulkOptions) (*BulkResult, error) {
 	return i.bulk(ctx, bulkAction{
-		name: ActionRetry, fallback: []JobState{JobFailed, JobDead},
+		name: ActionRetry, fallback: []JobState{JobFailed, JobDead}, spreads: true,
 		do: func(ctx context.Context, tx pgx.Tx, targets []jobstore.Target) ([]jobstore.Answer, error) {
 			return i.store.RetryMany(ctx, tx, targets, options.Spread)
 		},
@@ -139,6 +139,8 @@ func (i *Inspector) deletion(name Action, fallback []JobState, running bool) bul
 type bulkAction struct {
 	name     Action
 	fallback []JobState // the states that it can be done to, and means where the filter names none; nil: all, and none
+	spreads  bool       // it goes by BulkOptions.Spread
+	detail   string     // for the audit log
 	do       func(ctx context.Context, tx pgx.Tx, targets []jobstore.Target) ([]jobstore.Answer, error)
 }
 
@@ -160,7 +162,7 @@ func (i *Inspector) bulk(ctx context.Context, action bulkAction, filter Filter, 
 }
 
 // check validates the options and puts the defaults in.
-func (o *BulkOptions) check(action Action) error {
+func (o *BulkOptions) check(action bulkAction) error {
 	if o.BatchSize == 0 {
 		o.BatchSize = DefaultBulkBatch
 	}
@@ -173,9 +175,9 @@ func (o *BulkOptions) check(action Action) error {
 		return invalid("options.limit", fmt.Sprintf("must not be negative, is %d", o.Limit))
 	case o.Spread < 0 || o.Spread > maxSpread:
 		return invalid("options.spread", fmt.Sprintf("must be from 0 to %s, is %s", maxSpread, o.Spread))
-	case o.Spread > 0 && action != ActionRetry:
-		return invalid("options.spread", "is for retries")
-	case o.EvenIfRunning && action != ActionDelete:
+	case o.Spread > 0 && !action.spreads:
+		return invalid("options.spread", "is for retries and for a new due time")
+	case o.EvenIfRunning && action.name != ActionDelete:
 		return invalid("options.even_if_running", "is for deletions")
 	default:
 		return nil

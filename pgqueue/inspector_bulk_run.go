@@ -54,7 +54,7 @@ func (i *Inspector) newBulkRun(ctx context.Context, action bulkAction, filter Fi
 	if _, ok := i.q.(txBeginner); !ok {
 		return nil, invalid("querier", "must be a pool or a connection for a bulk action: each batch is a transaction of its own")
 	}
-	if err := options.check(action.name); err != nil {
+	if err := options.check(action); err != nil {
 		return nil, err
 	}
 	if action.fallback != nil {
@@ -217,7 +217,7 @@ func (r *bulkRun) once(ctx context.Context, targets []jobstore.Target) error {
 		if len(done) == 0 {
 			return nil
 		}
-		return r.inspector.tell(ctx, tx, AuditEntry{Action: r.action.name, Jobs: done, Filter: &r.filter})
+		return r.inspector.tell(ctx, tx, AuditEntry{Action: r.action.name, Jobs: done, Filter: &r.filter, Detail: r.action.detail})
 	})
 	if err != nil {
 		return err
@@ -292,7 +292,7 @@ func reasonOf(outcome string) (SkipReason, bool) {
 	switch outcome {
 	case jobstore.KeyTaken:
 		return SkipKeyTaken, true
-	case jobstore.StillLive, jobstore.NotFound:
+	case jobstore.StillLive, jobstore.NotFound, jobstore.StillRunning:
 		return SkipChanged, true
 	default:
 		return "", false

@@ -23,6 +23,7 @@ func workerRights() []jobstore.Right {
 	on("table", "jobs", "SELECT", "UPDATE", "DELETE")
 	on("table", "history", "SELECT", "INSERT", "DELETE")
 	on("table", "queues", "SELECT")
+	on("table", "paused_kinds", "SELECT")
 	on("table", "pgqueue_migrations", "SELECT")
 	for _, function := range []string{"ensure_history", "drop_history", "expire_attention"} {
 		on("function", function, "EXECUTE")

@@ -41,6 +41,7 @@ type QueueStats struct {
 	Dead   Count
 
 	PausedAt     time.Time // zero: not paused
+	PausedUntil  time.Time // when the pause ends by itself; zero: when somebody resumes the queue
 	PausedReason string
 	History      History
 }
@@ -80,7 +81,7 @@ func (c *Client) stats(ctx context.Context, q Querier, queues []string) ([]Queue
 func queueStats(row *jobstore.Stats) QueueStats {
 	future, running, attention := row.Future > MaxStatsCount, row.Running > MaxStatsCount, row.Attention > MaxStatsCount
 	stats := QueueStats{
-		Queue: row.Queue, OldestReady: row.OldestReady, PausedAt: row.PausedAt, PausedReason: row.PausedReason, History: History(row.History),
+		Queue: row.Queue, OldestReady: row.OldestReady, PausedAt: row.PausedAt, PausedUntil: row.PausedUntil, PausedReason: row.PausedReason, History: History(row.History),
 		Scheduled: bounded(row.Scheduled, future), Retrying: bounded(row.Retrying, future),
 		Running: bounded(row.Running, running), Expired: bounded(row.Expired, running),
 		Failed: bounded(row.Failed, attention), Dead: bounded(row.Dead, attention),

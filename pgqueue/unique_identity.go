@@ -187,7 +187,7 @@ func unplainNumber(step string) bool {
 // argsIdentity is the function args_fingerprint of the schema, unless fingerprint, that of a codec which keeps arguments secret, makes
 // the hash.
 func argsIdentity(payload []byte, pointers []string, fingerprint func([]byte) []byte) (string, *ValidationError) {
-	name, text := "args:", ""
+	name := "args:"
 	value, err := parseJSON(payload)
 	if err != nil {
 		return "", &ValidationError{Field: "payload", Message: "is not JSON: " + err.Error(), cause: err}
@@ -195,11 +195,28 @@ func argsIdentity(payload []byte, pointers []string, fingerprint func([]byte) []
 	if pointers != nil {
 		name, value = "members:", value.pick(pointers)
 	}
-	text = value.String()
-	hash := fingerprint([]byte(text))
+	text := value.String()
+	hash, refused := secretHash(fingerprint, text)
+	if refused != nil {
+		return "", refused
+	}
 	if hash == nil {
 		sum := sha256.Sum256([]byte(text))
 		hash = sum[:]
 	}
 	return name + hex.EncodeToString(hash), nil
+}
+
+// secretHash asks a codec for its hash; nil where none offers one. A wrong one would make all arguments the same, so it is refused.
+func secretHash(fingerprint func([]byte) []byte, text string) (hash []byte, refused *ValidationError) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			hash, refused = nil, invalid("unique", fmt.Sprintf("cannot be decided: the codec's fingerprint panicked: %v", cause))
+		}
+	}()
+	hash = fingerprint([]byte(text))
+	if hash != nil && len(hash) != sha256.Size {
+		return nil, invalid("unique", fmt.Sprintf("cannot be decided: the codec's fingerprint has %d bytes where %d are needed", len(hash), sha256.Size))
+	}
+	return hash, nil
 }

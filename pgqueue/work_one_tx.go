@@ -126,5 +126,8 @@ func (w *watchOne) VerdictDone(e runner.VerdictEvent) {
 func (w *watchOne) worked() Worked {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
+	if w.event.Outcome == runner.Succeeded { // what a handler that has settled its job returns inside is no error
+		return Worked{Event: w.event}
+	}
 	return Worked{Event: w.event, Err: w.err}
 }

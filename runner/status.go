@@ -104,7 +104,7 @@ type Status struct {
 	QueuePausedUntil time.Time
 	PausedKinds      []PausedKind
 
-	NextRetry   time.Time // when verdicts that could not be written are tried again; zero if there are none
+	NextRetry time.Time // when verdicts that could not be written are tried again; zero if there are none
 
 	Claimed  uint64
 	Outcomes Outcomes

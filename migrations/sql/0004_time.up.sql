@@ -749,7 +749,8 @@ BEGIN
     END IF;
 
     -- 2. Jobs: all that have no identity, or hold it.
-    -- * The last of a key in the batch counts; with 'live' the first.
+    -- * The last of a key in the batch counts; with 'live' the first. What is there already with an equal revision stays as it is: with
+    --   'live' the payloads may differ, in members that do not count.
     -- * A debounced job has the end of its burst in metadata, because only the row itself can tell, when it is locked, whether the burst
     --   goes on: it ends when the input is claimed (generation = claimed_generation). µs since 1970, and looked at with care: people
     --   may write metadata. A pending job that was enqueued without debounce keeps its due time; it was promised.
@@ -779,9 +780,13 @@ BEGIN
               SELECT * FROM keyed WHERE same_id IS NULL) i
         ORDER BY i.kind, i.key NULLS FIRST, i.id
         ON CONFLICT (queue, kind, key) WHERE key IS NOT NULL DO UPDATE SET
-            revision = excluded.revision, payload = excluded.payload, tags = excluded.tags,
-            priority = excluded.priority, max_attempts = excluded.max_attempts, cancel_requested_at = NULL,
-            metadata   = CASE WHEN NOT excluded.metadata ? 'pgqueue.debounce_until' OR j.generation = j.claimed_generation THEN excluded.metadata
+            revision = excluded.revision, cancel_requested_at = NULL,
+            payload      = CASE WHEN j.revision = excluded.revision AND j.cancel_requested_at IS NULL THEN j.payload      ELSE excluded.payload      END,
+            tags         = CASE WHEN j.revision = excluded.revision AND j.cancel_requested_at IS NULL THEN j.tags         ELSE excluded.tags         END,
+            priority     = CASE WHEN j.revision = excluded.revision AND j.cancel_requested_at IS NULL THEN j.priority     ELSE excluded.priority     END,
+            max_attempts = CASE WHEN j.revision = excluded.revision AND j.cancel_requested_at IS NULL THEN j.max_attempts ELSE excluded.max_attempts END,
+            metadata   = CASE WHEN j.revision = excluded.revision AND j.cancel_requested_at IS NULL THEN j.metadata
+                              WHEN NOT excluded.metadata ? 'pgqueue.debounce_until' OR j.generation = j.claimed_generation THEN excluded.metadata
                               WHEN jsonb_typeof(j.metadata->'pgqueue.debounce_until') = 'number'
                               THEN excluded.metadata || jsonb_build_object('pgqueue.debounce_until', j.metadata->'pgqueue.debounce_until')
                               ELSE excluded.metadata - 'pgqueue.debounce_until' END,

@@ -52,11 +52,13 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan'
 -- It is sent behind by_index, and the ORDER BY in each range is that of one index: the bound must hold whatever the statistics
 -- say. (Where they are old, a bitmap scan and a sort of a million rows look as cheap as the first ten thousand of an index.)
 -- BETWEEN instead of = in history, because otherwise the index by time alone gives the same order, with other queues' rows in it.
-SELECT u.queue, q.paused_at, q.paused_reason, coalesce(q.history, 'full') AS history,
+SELECT u.queue, q.paused_at, q.paused_until, q.paused_reason, coalesce(s.history, 'full') AS history,
        due.ready, due.oldest, future.scheduled, future.retrying, future.most, running.n, running.expired,
        ended.failed, ended.dead, ended.n
 FROM unnest($1::text[]) WITH ORDINALITY AS u(queue, ord)
-     LEFT JOIN {schema}.queues q ON q.name = u.queue
+     LEFT JOIN {schema}.queues s ON s.name = u.queue
+     -- A pause that has ended is none, whether it was cleared or not.
+     LEFT JOIN {schema}.queues q ON q.name = u.queue AND coalesce(q.paused_until, 'infinity') > statement_timestamp()
      CROSS JOIN LATERAL (
         SELECT array_agg(x.n ORDER BY c.priority) AS ready,
                coalesce(extract(epoch FROM statement_timestamp() - min(x.oldest)), 0)::float8 AS oldest

@@ -34,12 +34,6 @@ SELECT set_config('lock_timeout', '250ms', true), set_config('enable_hashjoin', 
 SELECT f.id, r.outcome, r.other_id
 FROM unnest($1::bigint[]) WITH ORDINALITY f(id, ord) CROSS JOIN LATERAL {schema}.retry(f.id) r;
 
--- name: spread
--- $1 id[]  $2 µs. Behind retry_many, in its transaction: nobody has seen the jobs yet, and they become due over a while instead of at once.
-UPDATE {schema}.jobs SET run_at = run_at + random() * $2::bigint * interval '1 microsecond'
-WHERE id = ANY ($1::bigint[]) AND state = 'pending'
-RETURNING id;
-
 -- name: cancel_many
 -- $1 id[]  $2 attempt[]  $3 generation[], in the order in which to touch them. One that was claimed since it was found is left out.
 SELECT f.id, {schema}.cancel(f.id) AS outcome, NULL::bigint AS other_id

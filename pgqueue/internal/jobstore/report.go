@@ -106,6 +106,12 @@ func (q *Queue) sealMessages(ctx context.Context, items []*item) {
 	if q.config.Seal == nil {
 		return
 	}
+	// A codec that does not answer must leave time to store the verdicts: without their messages, then.
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/3)
+		defer cancel()
+	}
 	for _, item := range items {
 		if item.failure == nil || item.rejected {
 			continue

@@ -14,6 +14,7 @@ import (
 type Stats struct {
 	Queue               string
 	PausedAt            time.Time // zero: not paused
+	PausedUntil         time.Time // zero: not paused, or until it is resumed
 	PausedReason        string
 	History             string
 	Ready               [4]int // by priority
@@ -29,18 +30,18 @@ type Stats struct {
 func (s *Store) Stats(ctx context.Context, q Querier, names []string, bound int) ([]Stats, error) {
 	all := make([]Stats, 0, len(names))
 	var row Stats
-	var paused pgtype.Timestamptz
+	var paused, until pgtype.Timestamptz
 	var reason *string
 	var ready []int
 	var oldest float64
 	into := []any{
-		&row.Queue, &paused, &reason, &row.History, &ready, &oldest, &row.Scheduled, &row.Retrying, &row.Future, &row.Running, &row.Expired,
+		&row.Queue, &paused, &until, &reason, &row.History, &ready, &oldest, &row.Scheduled, &row.Retrying, &row.Future, &row.Running, &row.Expired,
 		&row.Failed, &row.Dead, &row.Attention,
 	}
 	for _, group := range s.sql.eachQueue(names) {
 		err := s.byIndex(ctx, q, s.sql.stats, []any{group, bound}, into, func() {
 			next := row
-			next.PausedAt = finite(paused)
+			next.PausedAt, next.PausedUntil = finite(paused), finite(until)
 			if reason != nil {
 				next.PausedReason = *reason
 			}

@@ -15,6 +15,7 @@ type Store struct {
 	sql     consumerStatements
 	produce producerStatements
 	inspect inspectStatements
+	edits   editStatements
 	single  singleStatements
 }
 
@@ -35,6 +36,9 @@ func New(schema, channel string) (*Store, error) {
 		return nil, fmt.Errorf("jobstore: %w", err)
 	}
 	if err := store.single.load(found); err != nil {
+		return nil, fmt.Errorf("jobstore: %w", err)
+	}
+	if err := store.edits.load(found); err != nil {
 		return nil, fmt.Errorf("jobstore: %w", err)
 	}
 	return store, nil

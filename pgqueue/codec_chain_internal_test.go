@@ -1,0 +1,88 @@
+package pgqueue
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// hangingCodec hangs until it is let go, or ends its goroutine.
+type hangingCodec struct {
+	begun, release chan struct{}
+	exit           bool
+}
+
+func (*hangingCodec) Name() string { return "hanging" }
+func (h *hangingCodec) Encode(context.Context, []byte, CodecContext) ([]byte, string, error) {
+	if h.exit {
+		runtime.Goexit()
+	}
+	h.begun <- struct{}{}
+	<-h.release
+	return []byte("x"), "", nil
+}
+func (h *hangingCodec) Decode(context.Context, []byte, string, CodecContext) ([]byte, error) {
+	return nil, errors.New("not here")
+}
+
+// However often a codec that hangs is called, no more than codecCalls goroutines are left with it; and when it answers again, so
+// does the client.
+func TestHangingCodecHoldsBoundedGoroutines(t *testing.T) {
+	t.Parallel()
+	hanging := &hangingCodec{begun: make(chan struct{}, codecCalls+1), release: make(chan struct{})}
+	c, err := newCodecs([]Codec{hanging}, false, "pgqueue", 1000, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range codecCalls {
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error)
+		go func() {
+			_, err := c.seal(ctx, FieldPayload, "kind", []byte("{}"))
+			ended <- err
+		}()
+		<-hanging.begun
+		cancel()
+		if err := <-ended; !errors.Is(err, errCodecStuck) || !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() {
+		_, err := c.seal(ctx, FieldPayload, "kind", []byte("{}"))
+		ended <- err
+	}()
+	select {
+	case <-hanging.begun:
+		t.Error("one call more than allowed has begun")
+	case err := <-ended:
+		t.Errorf("did not wait for the calls before: %v", err)
+	default:
+	}
+	cancel()
+	if err := <-ended; err == nil || len(c.calls) != codecCalls {
+		t.Errorf("error %v with %d calls under way", err, len(c.calls))
+	}
+	close(hanging.release)
+	if sealed, err := c.seal(context.Background(), FieldPayload, "kind", []byte("{}")); err != nil || !strings.Contains(string(sealed), `"hanging"`) {
+		t.Errorf("%s, %v", sealed, err)
+	}
+}
+
+func TestCodecThatEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	c, err := newCodecs([]Codec{&hangingCodec{exit: true}}, false, "pgqueue", 1000, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.seal(context.Background(), FieldPayload, "kind", []byte("{}")); !errors.Is(err, errCodecPanics) {
+		t.Error(err)
+	}
+	if len(c.calls) != 0 {
+		t.Error("the call counts still")
+	}
+}
