@@ -58,7 +58,7 @@ func (s *statements) matching(patterns ...string) []string {
 func (s *statements) table(name string, indexes []string) []string {
 	t := regexp.QuoteMeta(name) + `\b`
 	patterns := []string{
-		`CREATE TABLE S.` + t, `ALTER TABLE S.` + t, `ALTER TABLE S.\w+ ATTACH PARTITION S.` + t, `INSERT INTO S.` + t,
+		`CREATE TABLE S.` + t, `ALTER TABLE S.` + t, `DO [^;]*ALTER TABLE %I\.` + t, `ALTER TABLE S.\w+ ATTACH PARTITION S.` + t, `INSERT INTO S.` + t,
 		`CREATE (?:UNIQUE )?INDEX \w+ ON S.` + t, `CREATE TRIGGER [^;]* ON S.` + t, `COMMENT ON TABLE S.` + t, `COMMENT ON COLUMN S.` + t + `\.`,
 		`COMMENT ON SEQUENCE S.` + regexp.QuoteMeta(name) + `_\w+_seq\b`,
 	}

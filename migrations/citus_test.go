@@ -17,7 +17,7 @@ func TestCitusSQLIsForOneSchema(t *testing.T) {
 	if err != nil || !strings.Contains(text, `"pgqueue".jobs`) {
 		t.Errorf("%v: %.200s", err, text)
 	}
-	for _, placeholder := range []string{"{schema}", "{schema_literal}", "{channel_literal}", "{tag}"} {
+	for _, placeholder := range []string{"{schema}", "{schema_literal}", "{channel_literal}", "{control_literal}", "{tag}"} {
 		if strings.Contains(text, placeholder) {
 			t.Errorf("%s was left in it", placeholder)
 		}

@@ -39,6 +39,10 @@ func TestC92_ExistingObjectsWithOurNamesAreNamedAndUntouched(t *testing.T) {
 		"job_log":            `CREATE MATERIALIZED VIEW {s}.job_log AS ` + ten,
 		"attempts":           `CREATE DOMAIN {s}.attempts AS text`,
 		"stats_cache_pkey":   `CREATE INDEX stats_cache_pkey ON {s}.theirs (theirs)`,
+		"schedules":          `CREATE TABLE {s}.schedules (theirs text); INSERT INTO {s}.schedules ` + ten,
+		"unique_keys":        `CREATE DOMAIN {s}.unique_keys AS text`,
+		"paused":             `CREATE VIEW {s}.paused AS SELECT theirs FROM {s}.theirs`,
+		"pause_kind":         `CREATE PROCEDURE {s}.pause_kind() LANGUAGE sql AS 'SELECT 1'`,
 		"why_not_running":    `CREATE FUNCTION {s}.why_not_running() RETURNS int LANGUAGE sql AS 'SELECT 1'`,
 	} {
 		t.Run(object, func(t *testing.T) {
@@ -99,7 +103,7 @@ func TestUp_KnowsAllOfItsOwnNames(t *testing.T) {
 		UNION SELECT proname::text FROM pg_proc WHERE pronamespace = 'pgqueue'::regnamespace`)
 	var checks strings.Builder
 	for file, first := range map[string]string{"0001_core.up.sql": `CREATE TABLE "pgqueue"`, "0002_control.up.sql": `CREATE FUNCTION "pgqueue"`,
-		"0003_seeing.up.sql": `CREATE TABLE "pgqueue"`, "0004_time.up.sql": `ALTER TABLE "pgqueue"`} {
+		"0003_seeing.up.sql": `CREATE TABLE "pgqueue"`, "0004_time.up.sql": `EXECUTE format('ALTER TABLE`} {
 		text, err := templateText(file)
 		if err != nil {
 			t.Fatal(err)

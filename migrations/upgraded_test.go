@@ -35,6 +35,14 @@ func fillVersion(t *testing.T, pool *pgxpool.Pool, version uint, n int) {
 		run(t, pool, `SELECT pgqueue.heartbeat('w' || g, 'h', 1, '', now(), '10 s', false, '{}', '{}') FROM generate_series(1, 100) g`)
 		run(t, pool, `SELECT pgqueue.cached_stats('0')`)
 	}
+	if version >= 4 {
+		run(t, pool, `UPDATE pgqueue.queues SET paused_until = now() + interval '1 h' WHERE paused_at IS NOT NULL`)
+		run(t, pool, `SELECT pgqueue.pause_kind('k' || g, nullif('q' || g % 3, 'q0'), CASE WHEN g % 2 = 0 THEN now() + interval '1 h' END, 'why') FROM generate_series(1, 100) g`)
+		run(t, pool, `INSERT INTO pgqueue.unique_keys (queue, kind, key, job_id, created_at, expires_at) SELECT 'q', 'k', 'key:' || g, g, now(), now() FROM generate_series(1, $1::int) g`, n)
+		run(t, pool, `INSERT INTO pgqueue.job_progress (job_id, attempt, updated_at, progress) SELECT g, 1, now(), '1' FROM generate_series(1, 100) g`)
+		run(t, pool, `INSERT INTO pgqueue.schedules (name, spec, kind, next_run_at) SELECT 's' || g, '@daily', 'k', CASE WHEN g % 2 = 0 THEN now() END FROM generate_series(1, 100) g`)
+		run(t, pool, `INSERT INTO pgqueue.schedule_ticks (name, tick, job_id) SELECT 's' || g, now(), CASE WHEN g % 2 = 0 THEN g END FROM generate_series(1, 100) g`)
+	}
 }
 
 // C93: from each version with data to the last, down to nothing, and up again.

@@ -17,11 +17,13 @@ type Codec interface {
 	// Name is the word for it that is stored beside everything it has encoded: 1 to 32 of a-z, 0-9, dot, dash and
 	// underscore. It must never mean anything else; another format needs another name.
 	Name() string
-	// Encode returns plain in its stored form, and the name of the key that it used; empty where there are no keys. Encoded
+	// Encode returns plain in its stored form, and the name of the key that it used: at most 128 printable characters of ASCII, but
+	// no space, quote or backslash; empty where there are no keys. One codec of a client may have keys. Encoded
 	// as nil means that the codec has nothing to do with this value, such as one that is too short to be compressed.
 	Encode(ctx context.Context, plain []byte, about CodecContext) (encoded []byte, key string, err error)
 	// Decode returns what Encode was given. It refuses what is larger than about.MaxSize, if it can be that, and returns
-	// an error that is [ErrUnknownKey] where it has no such key.
+	// an error that is [ErrUnknownKey] where it has no such key. While its key service is away it may return [Snooze] or [Pause],
+	// so that jobs wait and do not die of it.
 	Decode(ctx context.Context, encoded []byte, key string, about CodecContext) (plain []byte, err error)
 }
 

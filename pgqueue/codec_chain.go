@@ -76,8 +76,8 @@ func (c *codecs) seal(ctx context.Context, field CodecField, kind string, plain 
 		if err == nil && key != "" && sealed.Key != "" {
 			err = errors.New("a codec before this one has a key, and there is room for one")
 		}
-		if err == nil && len(key) > maxKeyName {
-			err = fmt.Errorf("the name of the key is longer than %d bytes", maxKeyName)
+		if err == nil && !validKeyName(key) {
+			err = fmt.Errorf("the name of the key is longer than %d bytes, or has others than printable ones of ASCII without quotes", maxKeyName)
 		}
 		if err != nil {
 			return nil, &CodecError{Field: field, Kind: kind, Codec: codec.Name(), cause: err}

@@ -42,12 +42,11 @@ func (e *envelope) bytes() []byte {
 		if i > 0 {
 			text = append(text, ',')
 		}
-		text = append(append(append(text, '"'), name...), '"') // the name was checked
+		text = append(append(append(text, '"'), name...), '"') // the names were checked
 	}
 	text = append(text, ']')
 	if e.Key != "" {
-		key, _ := json.Marshal(e.Key) // a string always can
-		text = append(append(text, `,"key":`...), key...)
+		text = append(append(append(text, `,"key":"`...), e.Key...), '"')
 	}
 	text = append(text, `,"data":"`...)
 	text = base64.StdEncoding.AppendEncode(text, e.Data)
@@ -71,7 +70,7 @@ func parseEnvelope(stored []byte) (found *envelope, err error) {
 			return nil, errMalformed
 		}
 	}
-	if len(found.Codec) == 0 || len(found.Codec) > maxCodecs || len(found.Key) > maxKeyName {
+	if len(found.Codec) == 0 || len(found.Codec) > maxCodecs || !validKeyName(found.Key) {
 		return nil, errMalformed
 	}
 	for _, name := range found.Codec {
@@ -161,6 +160,16 @@ func escapes(text []byte) bool {
 		}
 		text = text[at+6:]
 	}
+}
+
+// validKeyName tells whether a key's name, which may be empty, can be stored, and shown to people, as it is.
+func validKeyName(name string) bool {
+	for _, c := range []byte(name) {
+		if c <= ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return len(name) <= maxKeyName
 }
 
 func validCodecName(name string) bool {

@@ -52,6 +52,7 @@ func TestParseEnvelope(t *testing.T) {
 		`{"$pgqueue": {"codec": ["A"], "data": ""}}`:                      "malformed",
 		`{"$pgqueue": {"codec": ["a"], "data": "*"}}`:                     "malformed",
 		`{"$pgqueue": {"codec": ["a"`:                                     "malformed",
+		`{"$pgqueue": {"codec": ["a"], "key": "a b"}}`:                    "malformed",
 		`{"$pgqueue": {"codec": ["a","a","a","a","a","a","a","a","a"]}}`:  "malformed",
 	} {
 		found, err := parseEnvelope([]byte(text))
@@ -85,7 +86,7 @@ func FuzzEnvelope(f *testing.F) {
 	f.Add([]byte("data"), "key")
 	f.Add([]byte{}, `"\`)
 	f.Fuzz(func(t *testing.T, data []byte, key string) {
-		if len(key) > maxKeyName {
+		if !validKeyName(key) {
 			return
 		}
 		text := (&envelope{Codec: []string{"a", "b"}, Key: key, Data: data}).bytes()
@@ -129,7 +130,7 @@ func TestEnvelopeReader(t *testing.T) {
 		`{"$pgqueue": {"codec": ["a"]}, "b": 1}`:                          false,
 		`{"$pgqueue": {"codec": ["a"], "codec": ["b"]}}`:                  false,
 		`{"$pgqueue": {"codec": ["a"], "data": "A"}}`:                     false,
-		`{"$pgqueue": {"codec": ["a"], "key": "\u0041"}}`:                false,
+		`{"$pgqueue": {"codec": ["a"], "key": "\u0041"}}`:                 false,
 		`{"$pgqueue": {"codec": ["a"], "key": "é"}}`:                      false,
 		`{"$pgqueue": {"codec": [1]}}`:                                    false,
 		`{"$pgqueue": {"other": "x"}}`:                                    false,

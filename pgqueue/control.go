@@ -102,9 +102,13 @@ func (c *Client) Retry(ctx context.Context, q Querier, id int64) error {
 }
 
 // Cancel ends a job. A pending one is cancelled at once, and Cancel returns [JobCancelled]. A running one is asked to stop,
-// and Cancel returns [JobRunning]: its handler's context ends with the next renewal, and the job is cancelled when the
-// handler returns an error; if it returns nil nevertheless, the job has succeeded. [ErrNotFound] means that no live job has
-// this number. The same from SQL: SELECT pgqueue.cancel(17).
+// and Cancel returns [JobRunning]: when q has committed, its handler's context ends with the cause [ErrCancelled], in whatever
+// process it runs, within a second while that process listens, and else with the next renewal of its lease. The job is cancelled when the
+// handler returns an error; if it returns nil nevertheless, the job has succeeded. A handler that ignores its context goes on, and its
+// job and key stay taken until it returns or its lease ends. A new input that is enqueued meanwhile withdraws the request.
+//
+// [ErrNotFound] means that no live job has this number. Cancel always sends a NOTIFY, so q cannot be a transaction that PREPARE TRANSACTION
+// ends. The same from SQL: SELECT pgqueue.cancel(17).
 func (c *Client) Cancel(ctx context.Context, q Querier, id int64) (JobState, error) {
 	if err := runsOn(q); err != nil {
 		return "", fmt.Errorf("cancel job %d: %w", id, err)

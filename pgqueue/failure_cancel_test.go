@@ -111,8 +111,10 @@ func TestC56_CancelFromAnotherProcess(t *testing.T) {
 			if cause := receive(t, handler.ended, "the end of the context"); cause != pgqueue.ErrCancelled {
 				t.Errorf("the cause is %v, want ErrCancelled", cause)
 			}
-			if took := time.Since(asked); took > 30*time.Second {
-				t.Errorf("it took %v", took)
+			took := time.Since(asked)
+			t.Logf("the context ended after %v", took)
+			if took > 30*time.Second {
+				t.Error("that is as late as the next renewal of its turn")
 			}
 
 			// The handler goes on nevertheless: the job is live, and so is its key.

@@ -20,8 +20,8 @@ import (
 //   - any other error, a panic, or a deadline that passed: the attempt failed; the job runs again after the backoff
 //     of its kind, or is dead when max attempts have failed.
 //
-// ctx is cancelled at the deadline, when the job's lease is lost, or when a stopping worker has waited long enough;
-// [context.Cause] tells which. Every handler must be prepared to run again for the same job: see [HandleTx] for
+// ctx is cancelled at the deadline, when the job's lease is lost, when somebody cancels the job ([Client.Cancel]), or when a stopping
+// worker has waited long enough; [context.Cause] tells which. Every handler must be prepared to run again for the same job: see [HandleTx] for
 // effects that must happen once.
 //
 // T's kind is asked of its zero value. If it is empty, bad or taken, the mux reports it; see [Mux.Err].

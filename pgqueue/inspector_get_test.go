@@ -174,8 +174,14 @@ func TestTheInspectorOfAViewer(t *testing.T) {
 	if err := onCall.Retry(ctx, dead[0].ID, pgqueue.IfVersion(dead[0].Version())); err != nil {
 		t.Error(err)
 	}
-	if result, err := onCall.RetryMany(ctx, pgqueue.Filter{}, pgqueue.BulkOptions{}); err != nil || result.Done < 10 || result.Done+len(result.Skips) != result.Matched {
+	if result, err := onCall.RetryMany(ctx, pgqueue.Filter{}, pgqueue.BulkOptions{Spread: time.Minute}); err != nil || result.Done < 10 || result.Done+len(result.Skips) != result.Matched {
 		t.Errorf("retry: %+v, %v", result, err)
+	}
+	if result, err := onCall.RescheduleMany(ctx, pgqueue.Filter{}, time.Time{}, pgqueue.BulkOptions{Spread: time.Minute}); err != nil || result.Done < 10 {
+		t.Errorf("reschedule: %+v, %v", result, err)
+	}
+	if result, err := onCall.SetPriorityMany(ctx, pgqueue.Filter{}, 2, pgqueue.BulkOptions{}); err != nil || result.Done < 10 {
+		t.Errorf("set priority: %+v, %v", result, err)
 	}
 	if result, err := onCall.CancelMany(ctx, pgqueue.Filter{}, pgqueue.BulkOptions{}); err != nil || result.Done < 30 || result.Skipped != 0 {
 		t.Errorf("cancel: %+v, %v", result, err)

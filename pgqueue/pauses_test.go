@@ -269,7 +269,7 @@ func TestPausesInATransaction(t *testing.T) {
 		t.Errorf("%d jobs ran before the pause was committed, want 1", n)
 	}
 	enqueue(t, client, tx, task{})
-	if result, err := client.DrainTx(testContext(t), tx, mux, pgqueue.WorkerConfig{}); err != nil || result.Claimed != 0 {
+	if result, err := client.DrainTx(testContext(t), tx, mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{"default": {}}}); err != nil || result.Claimed != 0 {
 		t.Errorf("a drain in the transaction: %+v, %v", result, err)
 	}
 	if err := tx.Rollback(testContext(t)); err != nil {

@@ -229,11 +229,12 @@ func TestClockKeepsTheIndexes(t *testing.T) {
 	t.Parallel()
 	db := New(t)
 	NewClock(t, db)
-	_, err := db.Pool.Exec(t.Context(), "SET enable_seqscan = off; SET enable_bitmapscan = off", pgx.QueryExecModeSimpleProtocol)
+	tx := begin(t, db)
+	_, err := tx.Exec(t.Context(), "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off", pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := db.Pool.Query(t.Context(), `EXPLAIN SELECT id FROM pgqueue.jobs WHERE queue = 'q' AND priority = 1 AND state = 'pending'
+	rows, err := tx.Query(t.Context(), `EXPLAIN SELECT id FROM pgqueue.jobs WHERE queue = 'q' AND priority = 1 AND state = 'pending'
 		AND run_at <= statement_timestamp() ORDER BY run_at, id LIMIT 10 FOR UPDATE SKIP LOCKED`)
 	if err != nil {
 		t.Fatal(err)

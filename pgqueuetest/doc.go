@@ -23,6 +23,10 @@
 // companions look through whatever can query: the transaction, a connection, or the pool. Where the database is not of this
 // package's making, all of them work as well: they need a client or a connection and no [DB].
 //
+// [WorkTx] runs one job alone. [Await] waits until a job has ended and [WaitFor] until an event of a worker has come, both with an
+// end and with a message that says why not. [NewClock] lets the test move the time that the database shows. The guide is
+// docs/testing.md.
+//
 // # The database
 //
 // The database is a copy of a template that is migrated once per test process, which takes tens of milliseconds. It is dropped

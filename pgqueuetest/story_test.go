@@ -7,3 +7,13 @@ func TestTheStoryOfTheExampleIsTrue(t *testing.T) {
 	t.Parallel()
 	testSignUp(t)
 }
+
+func TestTheStoryOfTheClockIsTrue(t *testing.T) {
+	t.Parallel()
+	testReminder(t)
+}
+
+func TestTheStoryOfOneHandlerIsTrue(t *testing.T) {
+	t.Parallel()
+	testWelcomeHandler(t)
+}

@@ -46,6 +46,27 @@ func (q *supply) Renew(_ context.Context, tokens []Token, _ time.Duration) ([]Re
 	return answers, nil
 }
 
+// counted is told of every verdict.
+type counted struct{ n atomic.Int64 }
+
+func (c *counted) VerdictDone(VerdictEvent) { c.n.Add(1) }
+
+// BenchmarkRunnerWatched is the same with an observer of verdicts: what a subscription costs the engine.
+func BenchmarkRunnerWatched(b *testing.B) {
+	b.ReportAllocs()
+	q, seen := &supply{}, &counted{}
+	q.left.Store(int64(b.N))
+	r, err := New[int, int](q, handle(noop), Config{Workers: 64, Batch: 1000, Logger: quiet()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.Observe(seen)
+	b.ResetTimer()
+	if _, err := r.Drain(context.Background()); err != nil || seen.n.Load() != int64(b.N) {
+		b.Fatalf("told of %d of %d, %v", seen.n.Load(), b.N, err)
+	}
+}
+
 // BenchmarkRunnerNoop drains tasks whose handler does nothing: the cost of the engine for one task.
 func BenchmarkRunnerNoop(b *testing.B) {
 	for _, bench := range []struct {

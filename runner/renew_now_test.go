@@ -9,7 +9,9 @@ import (
 )
 
 // isTask says yes to the token of one task.
-func isTask(id int) func(Token) bool { return func(token Token) bool { return token.(*ticket).id == id } }
+func isTask(id int) func(Token) bool {
+	return func(token Token) bool { return token.(*ticket).id == id }
+}
 
 // answering has renewals answered one by one, and everything that answer has no word for with Renewed.
 func answering(answer func(id int) Renewal) func(tokens []Token) ([]Renewal, error, bool) {

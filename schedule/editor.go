@@ -41,8 +41,12 @@ func (e *Editor) Put(ctx context.Context, q pgqueue.Querier, s Schedule) (insert
 	if refused != nil {
 		return false, fmt.Errorf("put schedule %q: %w", s.Name, refused)
 	}
+	payload, err := row.sealed(ctx, e.client)
+	if err != nil {
+		return false, fmt.Errorf("put schedule %q: %w", s.Name, err)
+	}
 	rows, err := q.Query(ctx, e.store.texts["put"], row.Jitter, row.CatchUpLimit, row.Priority, row.MaxAttempts, row.Name, row.Spec, row.Zone,
-		row.CatchUp, row.Queue, row.Kind, row.Key, row.Payload, row.Metadata, row.Tags)
+		row.CatchUp, row.Queue, row.Kind, row.Key, payload, row.Metadata, row.Tags)
 	if err == nil {
 		inserted, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
 	}
@@ -101,7 +105,7 @@ func (e *Editor) change(ctx context.Context, q pgqueue.Querier, statement, name 
 // job's metadata has "schedule" and no "tick". [ErrNoSchedule] where there is none, [ErrNeedsProgram] where a Go function makes the
 // arguments: SQL that sets next_run_at to now works for those as well, and counts as a tick.
 func (e *Editor) TriggerNow(ctx context.Context, q pgqueue.Querier, name string) (pgqueue.Enqueued, error) {
-	stored, err := e.Get(ctx, q, name)
+	stored, err := e.one(ctx, q, name)
 	if err == nil && stored.Dynamic {
 		err = ErrNeedsProgram
 	}
@@ -115,7 +119,11 @@ func (e *Editor) TriggerNow(ctx context.Context, q pgqueue.Querier, name string)
 	if stored.Key != "" {
 		r.key = &stored.Key
 	}
-	enqueued, err := e.client.Enqueue(ctx, q, r.fixedArgs(), r.options()...)
+	args, err := r.fixedArgs(ctx, e.client)
+	if err != nil {
+		return pgqueue.Enqueued{}, fmt.Errorf("trigger: %w", err)
+	}
+	enqueued, err := e.client.Enqueue(ctx, q, args, r.options()...)
 	if err != nil {
 		return enqueued, fmt.Errorf("trigger schedule %q: %w", name, err)
 	}
@@ -153,6 +161,13 @@ type Stored struct {
 
 // Get reads one schedule. [ErrNoSchedule] where there is none.
 func (e *Editor) Get(ctx context.Context, q pgqueue.Querier, name string) (Stored, error) {
+	found, err := e.one(ctx, q, name)
+	found.open(ctx, e.client)
+	return found, err
+}
+
+// one is Get with the payload as it is stored.
+func (e *Editor) one(ctx context.Context, q pgqueue.Querier, name string) (Stored, error) {
 	found, err := e.read(ctx, q, "", nil, 1, &name)
 	if err == nil && len(found) == 0 {
 		err = ErrNoSchedule
@@ -176,6 +191,9 @@ func (e *Editor) List(ctx context.Context, q pgqueue.Querier, filter ListFilter)
 	found, err := e.read(ctx, q, filter.After, filter.Source, limit, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list schedules: %w", err)
+	}
+	for i := range found {
+		found[i].open(ctx, e.client)
 	}
 	return found, nil
 }

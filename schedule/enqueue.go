@@ -37,11 +37,6 @@ func (r *row) job(args pgqueue.Args, tick time.Time) pgqueue.NewJob {
 	return pgqueue.NewJob{Args: args, Options: options}
 }
 
-// fixedArgs are the arguments that stand in the row.
-func (r *row) fixedArgs() pgqueue.Args {
-	return pgqueue.Raw{Name: r.kind, Payload: json.RawMessage(r.payload)}
-}
-
 // argsFunc makes arguments.
 type argsFunc func(ctx context.Context, tick Tick) (pgqueue.Args, error)
 
@@ -105,9 +100,13 @@ func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 func (a *attempt) enqueue(ctx context.Context, q pgqueue.Querier, r *row, ticks []time.Time) ([]int64, error) {
 	ids := make([]int64, len(ticks))
 	if !r.dynamic {
+		args, err := r.fixedArgs(ctx, a.client)
+		if err != nil {
+			return nil, err
+		}
 		jobs := make([]pgqueue.NewJob, len(ticks))
 		for i, tick := range ticks {
-			jobs[i] = r.job(r.fixedArgs(), tick)
+			jobs[i] = r.job(args, tick)
 		}
 		if len(jobs) == 1 {
 			enqueued, err := a.client.Enqueue(ctx, q, jobs[0].Args, jobs[0].Options...)

@@ -66,7 +66,7 @@ func (s *Scheduler) register(ctx context.Context) error {
 	}
 	var problems error
 	for _, e := range s.entries {
-		definition, err := e.definition()
+		definition, err := e.definition(s.client)
 		if err != nil {
 			return fmt.Errorf("register %q: %w", e.Name, err)
 		}
@@ -87,8 +87,12 @@ func (s *Scheduler) register(ctx context.Context) error {
 func (s *Scheduler) registerOne(ctx context.Context, e entry, definition string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	_, err := s.store.exec(ctx, s.client.Pool(), "register", e.Jitter, e.CatchUpLimit, e.Priority, e.MaxAttempts, e.Dynamic, e.Name, e.Spec, e.Zone,
-		e.CatchUp, e.Queue, e.Kind, e.Key, s.config.Source, definition, e.Payload, e.Metadata, e.Tags)
+	payload, err := e.sealed(ctx, s.client)
+	if err != nil {
+		return err
+	}
+	_, err = s.store.exec(ctx, s.client.Pool(), "register", e.Jitter, e.CatchUpLimit, e.Priority, e.MaxAttempts, e.Dynamic, e.Name, e.Spec, e.Zone,
+		e.CatchUp, e.Queue, e.Kind, e.Key, s.config.Source, definition, payload, e.Metadata, e.Tags)
 	return err
 }
 

@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -75,13 +74,13 @@ type entry struct {
 	Dynamic                       bool
 }
 
-// definition is a hash of all that a program says of a schedule.
-func (e entry) definition() (string, error) {
+// definition is a hash of all that a program says of a schedule: with codecs one that nobody can guess the payload from.
+func (e entry) definition(client *pgqueue.Client) (string, error) {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(text)
+	sum := client.Fingerprint(text)
 	return hex.EncodeToString(sum[:16]), nil
 }
 
@@ -132,11 +131,14 @@ func (e *entry) fillJob(client *pgqueue.Client, s Schedule) (refused *ConfigErro
 		return invalid("args", "must not be nil: they say of which kind the jobs are")
 	}
 	job := pgqueue.NewJob{Args: s.Args, Options: s.Options}
-	if e.Dynamic {
-		// The type's own options may depend on the value, which is made at each tick; they are asked for then.
-		job.Args = pgqueue.Raw{Name: job.Kind()}
-	}
 	resolved, err := client.Resolve(job)
+	if err == nil && e.Dynamic {
+		// What the type says of its values (a key, a rule of uniqueness, a delay) is asked for at each tick; what the schedule says is kept.
+		var own pgqueue.ResolvedJob
+		own, err = client.Resolve(pgqueue.NewJob{Args: pgqueue.Raw{Name: resolved.Kind}, Options: s.Options})
+		resolved.Key, resolved.Revision, resolved.RunAt, resolved.Delay, resolved.More = own.Key, own.Revision, own.RunAt, own.Delay, own.More
+		resolved.Payload = own.Payload
+	}
 	if err != nil {
 		var detail *pgqueue.ValidationError
 		if errors.As(err, &detail) {

@@ -56,8 +56,10 @@ func connect(t testing.TB) *cluster {
 			c.distribute()
 		}
 	}
-	// Upkeep looks for old jobs in all shards, and drains do upkeep.
-	c.exec("ALTER FUNCTION %s.expire_attention(interval, int) SET citus.multi_task_query_log_level = 'off'")
+	// Upkeep looks for old jobs and keys in all shards, and drains do upkeep.
+	for _, function := range []string{"expire_attention(interval, int)", "expire_unique_keys(int)", "expire_progress(bigint, int)"} {
+		c.exec("ALTER FUNCTION %s." + function + " SET citus.multi_task_query_log_level = 'off'")
+	}
 	c.client = c.newClient(c.strict, pgqueue.WithCitus())
 	return c
 }

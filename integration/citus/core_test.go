@@ -41,6 +41,7 @@ func TestCitus(t *testing.T) {
 	t.Run("InTheHandlersTransaction", c.with(completeTx))
 	t.Run("WhatPeopleDo", c.with(people))
 	t.Run("WhatPeopleSee", c.with(seen))
+	t.Run("TimeAndControl", c.with(timeAndControl))
 	t.Run("Upkeep", c.with(upkeep))
 	t.Run("Down", c.with(down))
 }
@@ -57,19 +58,20 @@ func (c *cluster) with(test func(*cluster)) func(*testing.T) {
 func tables(c *cluster) {
 	rows, err := c.pool.Query(c.ctx, `SELECT p.logicalrelid::regclass::text || ' ' || p.partmethod::text || ' ' || coalesce(column_to_column_name(p.logicalrelid, p.partkey), '-')
 		FROM pg_dist_partition p JOIN pg_class t ON t.oid = p.logicalrelid JOIN pg_namespace n ON n.oid = t.relnamespace
-		WHERE n.nspname = $1 AND t.relname IN ('jobs', 'history', 'history_attention', 'queues', 'workers') ORDER BY t.relname`, c.schema)
+		WHERE n.nspname = $1 AND t.relname IN ('jobs', 'history', 'history_attention', 'queues', 'paused_kinds', 'unique_keys', 'job_progress', 'schedules', 'workers') ORDER BY t.relname`, c.schema)
 	if err != nil {
 		c.Fatal(err)
 	}
 	found := must(pgx.CollectRows(rows, pgx.RowTo[string]))(c)
 	prefix := c.schema + "."
-	want := []string{prefix + "history h queue", prefix + "history_attention h queue", prefix + "jobs h queue", prefix + "queues n -"}
+	want := []string{prefix + "history h queue", prefix + "history_attention h queue", prefix + "jobs h queue", prefix + "paused_kinds n -",
+		prefix + "queues n -", prefix + "unique_keys h queue"}
 	if !slices.Equal(found, want) {
 		c.Errorf("%q, want %q", found, want)
 	}
 	if n := query[int](c, `SELECT count(DISTINCT p.colocationid) FROM pg_dist_partition p JOIN pg_class t ON t.oid = p.logicalrelid
 		JOIN pg_namespace n ON n.oid = t.relnamespace WHERE n.nspname = $1 AND p.partmethod = 'h'`, c.schema); n != 1 {
-		c.Errorf("jobs and history are in %d groups", n)
+		c.Errorf("jobs, history and unique keys are in %d groups", n)
 	}
 }
 

@@ -16,7 +16,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = 'pgqueue: this database has no extension citus',
             HINT = 'CREATE EXTENSION citus, on the coordinator and on every worker, needs shared_preload_libraries = ''citus''.';
     END IF;
-    IF to_regclass(format('%I.stats_cache', {schema_literal})) IS NULL THEN
+    IF to_regclass(format('%I.paused_kinds', {schema_literal})) IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = format('pgqueue: the tables of schema %I are not there, or old', {schema_literal}),
             HINT = 'Apply the migrations first.';
     END IF;
@@ -27,14 +27,17 @@ END {tag};
 -- * A unique index of a distributed table must hold the distribution column: one node cannot know what another has. jobs_key does. The
 --   primary keys get the queue in front; a number stays unique because one sequence, the coordinator's, gives it.
 -- * history is distributed like jobs, so that a job and its history are on one node and a completion is a transaction of that node.
--- * queues is a copy on every node: each claim reads it, and people write it now and then.
--- * workers and stats_cache stay on the coordinator. Nothing that a worker's hot statements do needs them.
+-- * unique_keys is distributed like jobs, too: an enqueue with a unique key is a transaction of one node.
+-- * queues and paused_kinds are copies on every node: each claim reads them, and people write them now and then.
+-- * workers, stats_cache, job_progress, schedules and schedule_ticks stay on the coordinator. Nothing that a worker's hot statements do needs them.
 -- * How many shards: citus.shard_count, 32 unless set otherwise. A queue is in one of them.
 DO {tag}
 DECLARE
     jobs    regclass := format('%I.jobs', {schema_literal})::regclass;
     history regclass := format('%I.history', {schema_literal})::regclass;
     queues  regclass := format('%I.queues', {schema_literal})::regclass;
+    kinds   regclass := format('%I.paused_kinds', {schema_literal})::regclass;
+    keys    regclass := format('%I.unique_keys', {schema_literal})::regclass;
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_dist_partition p WHERE p.logicalrelid = jobs) THEN
         ALTER TABLE {schema}.jobs DROP CONSTRAINT jobs_pkey;
@@ -55,37 +58,18 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_dist_partition p WHERE p.logicalrelid = queues) THEN
         PERFORM create_reference_table(queues);
     END IF;
+    IF NOT EXISTS (SELECT FROM pg_dist_partition p WHERE p.logicalrelid = kinds) THEN
+        PERFORM create_reference_table(kinds);
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_dist_partition p WHERE p.logicalrelid = keys) THEN
+        PERFORM create_distributed_table(keys, 'queue', colocate_with => jobs::text);
+    END IF;
 END {tag};
 
 -- ------------------------------------------------------------------------------------------------------------------- functions ----
 
 -- The functions that people use name a job by its number alone. Citus locks rows only where the queue is named, so each looks the queue
 -- up first, in all shards, and then works in one. What they do and answer is the same as without Citus. All run on the coordinator.
-
-CREATE OR REPLACE FUNCTION {schema}.pause(queue text, reason text DEFAULT NULL) RETURNS timestamptz
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS {tag}
-#variable_conflict use_column
-DECLARE
-    since timestamptz;
-BEGIN
-    IF pause.queue IS NULL OR octet_length(pause.queue) NOT BETWEEN 1 AND 128 THEN
-        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', COLUMN = 'queue',
-            MESSAGE = 'pause: queue must have 1 to 128 bytes';
-    END IF;
-    IF octet_length(pause.reason) > 1024 THEN
-        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', COLUMN = 'reason',
-            MESSAGE = format('pause: reason is too long: %s bytes where 1024 are allowed', octet_length(pause.reason));
-    END IF;
-
-    -- DO UPDATE must be the same on every copy, so the time comes with the row.
-    INSERT INTO {schema}.queues AS q (name, paused_at, paused_reason, updated_at)
-    VALUES (pause.queue, statement_timestamp(), nullif(pause.reason, ''), statement_timestamp())
-    ON CONFLICT (name) DO UPDATE SET
-        paused_at = coalesce(q.paused_at, excluded.paused_at), paused_reason = excluded.paused_reason, updated_at = excluded.updated_at
-    RETURNING q.paused_at INTO since;
-    PERFORM pg_notify({channel_literal}, pause.queue);
-    RETURN since;
-END {tag};
 
 CREATE OR REPLACE FUNCTION {schema}.retry(id bigint, OUT outcome text, OUT other_id bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS {tag}
@@ -145,16 +129,19 @@ BEGIN
         IF job.cancel_requested_at IS NULL THEN
             UPDATE {schema}.jobs j SET cancel_requested_at = statement_timestamp() WHERE j.queue = place AND j.id = job.id;
         END IF;
+        PERFORM pg_notify({control_literal}, 'cancel ' || job.id);
         RETURN 'requested';
     END IF;
 
     PERFORM {schema}.ensure_history(0);
     DELETE FROM {schema}.jobs j WHERE j.queue = place AND j.id = job.id;
+    DELETE FROM {schema}.job_progress p WHERE p.job_id = job.id;
     INSERT INTO {schema}.history (id, run_at, created_at, claimed_at, finished_at, day, attempt, generation, error_count, priority, failures,
         max_attempts, queue, kind, state, claimed_by, key, revision, payload, metadata, tags, errors)
     VALUES (job.id, job.run_at, job.created_at, job.claimed_at, statement_timestamp(), (statement_timestamp() AT TIME ZONE 'UTC')::date,
         job.attempt, job.generation, job.error_count, job.priority, job.failures,
         job.max_attempts, job.queue, job.kind, 'cancelled', job.claimed_by, job.key, job.revision, job.payload, job.metadata, job.tags, job.errors);
+    PERFORM pg_notify({control_literal}, 'done ' || job.id);
     RETURN 'cancelled';
 END {tag};
 
@@ -185,11 +172,13 @@ BEGIN
     END IF;
 
     DELETE FROM {schema}.jobs j WHERE j.queue = place AND j.id = job.id;
+    DELETE FROM {schema}.job_progress p WHERE p.job_id = job.id;
     INSERT INTO {schema}.history (id, run_at, created_at, claimed_at, finished_at, day, attempt, generation, error_count, priority, failures,
         max_attempts, queue, kind, state, claimed_by, key, revision, payload, metadata, tags, errors)
     VALUES (job.id, job.run_at, job.created_at, job.claimed_at, statement_timestamp(), 'infinity',
         job.attempt, job.generation, job.error_count, job.priority, job.failures,
         job.max_attempts, job.queue, job.kind, 'dead', job.claimed_by, job.key, job.revision, job.payload, job.metadata, job.tags, job.errors);
+    PERFORM pg_notify({control_literal}, 'done ' || job.id);
     RETURN 'dead';
 END {tag};
 
@@ -226,6 +215,64 @@ BEGIN
         gone := gone + n;
     END LOOP;
     RETURN gone;
+END {tag};
+
+-- Queue by queue, for the same reason.
+CREATE OR REPLACE FUNCTION {schema}.expire_unique_keys(batch int DEFAULT 1000) RETURNS int
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_custom_plan AS {tag}
+DECLARE
+    before timestamptz := now();
+    place  text;
+    gone   int := 0;
+    n      int;
+BEGIN
+    IF batch IS NULL OR batch NOT BETWEEN 1 AND 100000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', COLUMN = 'batch',
+            MESSAGE = format('expire_unique_keys: batch must be between 1 and 100000, not %s', coalesce(batch::text, 'NULL'));
+    END IF;
+
+    FOR place IN SELECT DISTINCT k.queue FROM {schema}.unique_keys k WHERE k.expires_at < before LOOP
+        EXIT WHEN gone >= batch;
+        WITH old AS MATERIALIZED (
+            SELECT k.kind, k.key
+            FROM {schema}.unique_keys k
+            WHERE k.queue = place AND k.expires_at < before
+            ORDER BY k.expires_at
+            LIMIT batch - gone
+            FOR UPDATE SKIP LOCKED
+        )
+        DELETE FROM {schema}.unique_keys x USING old
+        WHERE x.queue = place AND x.kind = old.kind AND x.key = old.key;
+        GET DIAGNOSTICS n = ROW_COUNT;
+        gone := gone + n;
+    END LOOP;
+    RETURN gone;
+END {tag};
+
+-- job_progress is on the coordinator, and jobs are not: which of the jobs live is asked first.
+CREATE OR REPLACE FUNCTION {schema}.expire_progress(after bigint DEFAULT 0, batch int DEFAULT 1000, OUT gone int, OUT next bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS {tag}
+#variable_conflict use_column
+DECLARE
+    seen bigint[];
+    live bigint[];
+BEGIN
+    IF expire_progress.batch IS NULL OR expire_progress.batch NOT BETWEEN 1 AND 100000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', COLUMN = 'batch',
+            MESSAGE = format('expire_progress: batch must be between 1 and 100000, not %s', coalesce(expire_progress.batch::text, 'NULL'));
+    END IF;
+
+    seen := ARRAY (SELECT p.job_id FROM {schema}.job_progress p WHERE p.job_id > coalesce(expire_progress.after, 0)
+                   ORDER BY p.job_id LIMIT expire_progress.batch);
+    IF cardinality(seen) > 0 THEN
+        SELECT array_agg(j.id) INTO live FROM {schema}.jobs j WHERE j.id = ANY (seen);
+    END IF;
+    DELETE FROM {schema}.job_progress p
+    WHERE p.job_id = ANY (seen) AND p.updated_at < statement_timestamp() - interval '10 seconds' AND p.job_id <> ALL (coalesce(live, '{}'));
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    IF cardinality(seen) = expire_progress.batch THEN
+        next := seen[expire_progress.batch];
+    END IF;
 END {tag};
 
 -- Citus plans no recursion over shards, so each shard reads all of its live jobs' queues: a question for people and metrics, not for loops.
@@ -294,7 +341,6 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan
 #variable_conflict use_column
 DECLARE
     job       record;
-    paused    record;
     head      text;
     reasons   text[] := '{}';
     no_worker text;
@@ -311,11 +357,7 @@ BEGIN
             || CASE WHEN job.lease_expires_at < clock_timestamp() THEN 'but its lease ran out at ' ELSE 'with a lease until ' END
             || {schema}.in_words(job.lease_expires_at) || '.' || tail;
     END IF;
-    SELECT q.paused_at, q.paused_reason INTO paused FROM {schema}.queues q WHERE q.name = job.queue AND q.paused_at IS NOT NULL;
-    IF FOUND THEN
-        reasons := reasons || format('the queue is paused since %s%s; SELECT %I.resume(%L) ends that', {schema}.in_words(paused.paused_at),
-            coalesce(': ' || paused.paused_reason, ', no reason was given'), {schema_literal}, job.queue);
-    END IF;
+    reasons := reasons || {schema}.pauses_in_words(job.queue, job.kind, job.run_at);
     IF job.run_at > clock_timestamp() THEN
         reasons := reasons || ('it is due at ' || {schema}.in_words(job.run_at));
     END IF;

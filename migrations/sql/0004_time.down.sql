@@ -431,4 +431,7 @@ DROP FUNCTION {schema}.pause_kind(text, text, timestamptz, text);
 DROP FUNCTION {schema}.hint_kind(text);
 DROP FUNCTION {schema}.pause_until(text, timestamptz, text);
 DROP TABLE {schema}.paused_kinds;
-ALTER TABLE {schema}.queues DROP COLUMN paused_until;
+DO {tag}
+BEGIN
+    EXECUTE format('ALTER TABLE %I.queues DROP COLUMN paused_until', {schema_literal});
+END {tag};

@@ -49,7 +49,11 @@ END {tag};
 
 -- ======================================================================================================== pauses (section: pauses) ====
 
-ALTER TABLE {schema}.queues ADD COLUMN paused_until timestamptz;
+-- EXECUTE, because Citus passes on the text of an ALTER TABLE as it was sent, and this whole file is sent as one message.
+DO {tag}
+BEGIN
+    EXECUTE format('ALTER TABLE %I.queues ADD COLUMN paused_until timestamptz', {schema_literal});
+END {tag};
 COMMENT ON COLUMN {schema}.queues.paused_until IS
     'When the pause ends by itself; NULL = at resume. Workers go by it at once; upkeep clears a pause that has ended.';
 
@@ -442,6 +446,7 @@ DECLARE
     place  text;
     found  text;
     number int;
+    t      timestamptz := statement_timestamp(); -- in a CASE, Citus takes no function that is not immutable
 BEGIN
     IF edit_payload.payload IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', COLUMN = 'payload', MESSAGE = 'edit_payload: payload must not be NULL';
@@ -455,7 +460,7 @@ BEGIN
         RETURN 'changed';
     END IF;
     UPDATE {schema}.jobs j SET payload = edit_payload.payload, generation = j.generation + 1, failures = 0, cancel_requested_at = NULL,
-        run_at = CASE WHEN j.state = 'running' THEN greatest(j.run_at, statement_timestamp()) ELSE j.run_at END
+        run_at = CASE WHEN j.state = 'running' THEN greatest(j.run_at, t) ELSE j.run_at END
     WHERE j.queue = place AND j.id = edit_payload.id;
     RETURN CASE WHEN found = 'running' THEN 'superseded' ELSE 'edited' END;
 END {tag};
@@ -708,19 +713,20 @@ DECLARE
     places    bigint[]; -- where each one ended up
     outcomes  text[];
     written   boolean;
+    moved     record;
 BEGIN
     ids := ARRAY (SELECT nextval(numbers) FROM generate_series(1, cardinality(kinds)));
 
-    -- 1. Identities. Of several in the batch the first counts.
+    -- 1. Identities. Of several in the batch the first counts. expires_at is not in the WHERE: it has an index, which must not be walked.
     IF 'keep' = ANY (policies) OR 'slot' = ANY (policies) THEN
         WITH input AS MATERIALIZED (
             SELECT u.* FROM unnest(ids, kinds, policies, identities, spans) WITH ORDINALITY AS u(id, kind, policy, identity, span, ord)
         ),
         wanted AS MATERIALIZED (
-            SELECT w.*, h.job_id AS holder
+            SELECT w.*, CASE WHEN h.expires_at > t THEN h.job_id END AS holder
             FROM (SELECT DISTINCT ON (kind, identity) * FROM input WHERE policy IN ('keep', 'slot') ORDER BY kind, identity, ord) w
-                 LEFT JOIN LATERAL (SELECT k.job_id FROM {schema}.unique_keys k
-                                    WHERE k.queue = enqueue_unique_batch.queue AND k.kind = w.kind AND k.key = w.identity AND k.expires_at > t
+                 LEFT JOIN LATERAL (SELECT k.job_id, k.expires_at FROM {schema}.unique_keys k
+                                    WHERE k.queue = enqueue_unique_batch.queue AND k.kind = w.kind AND k.key = w.identity
                                     LIMIT 1) h ON true
         ),
         taken AS (
@@ -754,6 +760,7 @@ BEGIN
     -- * A debounced job has the end of its burst in metadata, because only the row itself can tell, when it is locked, whether the burst
     --   goes on: it ends when the input is claimed (generation = claimed_generation). µs since 1970, and looked at with care: people
     --   may write metadata. A pending job that was enqueued without debounce keeps its due time; it was promised.
+    -- * DO UPDATE calls nothing but immutable functions: Citus evaluates it on the shard's node and takes no others.
     WITH input AS MATERIALIZED (
         SELECT u.*, u.holder IS NULL OR u.holder = u.id AS goes_on
         FROM unnest(ids, holders, kinds, keys, revisions, payloads, enqueue_unique_batch.metadata, enqueue_unique_batch.tags, priorities, run_ats,
@@ -788,7 +795,7 @@ BEGIN
             metadata   = CASE WHEN j.revision = excluded.revision AND j.cancel_requested_at IS NULL THEN j.metadata
                               WHEN NOT excluded.metadata ? 'pgqueue.debounce_until' OR j.generation = j.claimed_generation THEN excluded.metadata
                               WHEN jsonb_typeof(j.metadata->'pgqueue.debounce_until') = 'number'
-                              THEN excluded.metadata || jsonb_build_object('pgqueue.debounce_until', j.metadata->'pgqueue.debounce_until')
+                              THEN jsonb_set(excluded.metadata, '{pgqueue.debounce_until}', j.metadata->'pgqueue.debounce_until')
                               ELSE excluded.metadata - 'pgqueue.debounce_until' END,
             generation = CASE WHEN j.revision = excluded.revision AND j.cancel_requested_at IS NULL THEN j.generation ELSE j.generation + 1 END,
             failures   = CASE WHEN j.revision = excluded.revision AND j.cancel_requested_at IS NULL THEN j.failures ELSE 0 END,
@@ -797,9 +804,8 @@ BEGIN
                                   WHEN j.generation = j.claimed_generation THEN excluded.run_at
                                   WHEN jsonb_typeof(j.metadata->'pgqueue.debounce_until') IS DISTINCT FROM 'number' THEN least(j.run_at, excluded.run_at)
                                   WHEN (j.metadata->'pgqueue.debounce_until')::numeric <= now_us THEN j.run_at
-                                  WHEN (j.metadata->'pgqueue.debounce_until')::numeric < extract(epoch FROM excluded.run_at) * 1000000
-                                  THEN timestamptz '1970-01-01 00:00+00' + (j.metadata->'pgqueue.debounce_until')::bigint * interval '1 microsecond'
-                                  ELSE excluded.run_at END
+                                  WHEN (j.metadata->'pgqueue.debounce_until')::numeric > 253402300799000000 THEN excluded.run_at -- beyond the year 9999
+                                  ELSE least(to_timestamp((j.metadata->'pgqueue.debounce_until')::float8 / 1000000), excluded.run_at) END
                               WHEN j.state = 'pending' THEN least(j.run_at, excluded.run_at) ELSE excluded.run_at END
         RETURNING j.id, j.kind, j.key
     ),
@@ -823,11 +829,15 @@ BEGIN
                                ELSE 'replaced' END
           FROM placed WHERE ord IS NOT NULL) r;
 
-    -- 3. An identity whose job has a key that was live already belongs to that job.
-    UPDATE {schema}.unique_keys k SET job_id = u.job
-    FROM unnest(ids, holders, places, kinds, identities) AS u(id, holder, job, kind, identity)
-    WHERE u.holder = u.id AND u.job <> u.id
-      AND k.queue = enqueue_unique_batch.queue AND k.kind = u.kind AND k.key = u.identity;
+    -- 3. An identity whose job has a key that was live already belongs to that job. One by one: joined, the planner may read every
+    --    key of the queue.
+    FOR moved IN
+        SELECT u.job, u.kind, u.identity FROM unnest(ids, holders, places, kinds, identities) AS u(id, holder, job, kind, identity)
+        WHERE u.holder = u.id AND u.job <> u.id
+    LOOP
+        UPDATE {schema}.unique_keys k SET job_id = moved.job
+        WHERE k.queue = enqueue_unique_batch.queue AND k.kind = moved.kind AND k.key = moved.identity;
+    END LOOP;
 
     -- Delivered after COMMIT, never for a rollback; what changed nothing wakes nobody.
     IF hint_channel IS NOT NULL AND written THEN
