@@ -17,7 +17,7 @@ func TestC105_ZonesAreKnownInAnEmptyImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(image, "zones")
-	build := exec.Command("go", "build", "-trimpath", "-o", binary, "./testdata/zones")
+	build := exec.Command("go", "build", "-o", binary, "./testdata/zones")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)

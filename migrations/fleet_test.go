@@ -87,7 +87,7 @@ func TestUpgrade_ToVersion4WaitsForReadersOfQueuesAndBlocksNobody(t *testing.T) 
 	case err := <-migrated:
 		t.Fatalf("up beside a reader of queues: %v", err)
 	}
-	old.goOn(t, 200)
+	old.goOn(t, 40)
 	select {
 	case err := <-migrated:
 		t.Fatalf("up beside a reader of queues that stays: %v", err)
@@ -101,7 +101,7 @@ func TestUpgrade_ToVersion4WaitsForReadersOfQueuesAndBlocksNobody(t *testing.T) 
 		t.Fatalf("up after the reader has gone: %v", err)
 	}
 	requireNoDrift(t, pool, "")
-	old.goOn(t, 200)
+	old.goOn(t, 40)
 }
 
 // C94: a step that must ALTER the table of jobs, behind a reader. It gives up its place in the queue of the lock again and again, so that

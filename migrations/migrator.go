@@ -63,7 +63,11 @@ func probe(version uint) string {
 	case 4:
 		return `(SELECT count(*) = 5 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		         WHERE n.nspname = $1::text AND c.relkind = 'r'
-		           AND c.relname IN ('paused_kinds', 'job_progress', 'unique_keys', 'schedules', 'schedule_ticks'))`
+		           AND c.relname IN ('paused_kinds', 'job_progress', 'unique_keys', 'schedules', 'schedule_ticks'))
+		        AND
+		        (SELECT count(DISTINCT p.proname) = 7 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+		         WHERE n.nspname = $1::text AND p.proname IN ('pause_until', 'pause_kind', 'resume_kind', 'reschedule', 'edit_payload',
+		                                                      'enqueue_unique', 'expire_unique_keys'))`
 	default:
 		return `false`
 	}

@@ -86,3 +86,35 @@ func TestCodecThatEndsItsGoroutine(t *testing.T) {
 		t.Error("the call counts still")
 	}
 }
+
+// keyedCodec has a key of some name.
+type keyedCodec struct{ name, key string }
+
+func (k keyedCodec) Name() string { return k.name }
+func (k keyedCodec) Encode(_ context.Context, plain []byte, _ CodecContext) ([]byte, string, error) {
+	return plain, k.key, nil
+}
+func (k keyedCodec) Decode(_ context.Context, encoded []byte, _ string, _ CodecContext) ([]byte, error) {
+	return encoded, nil
+}
+
+// What could not be stored, or not be told apart afterwards, is refused before.
+func TestNamesOfKeys(t *testing.T) {
+	t.Parallel()
+	for name, list := range map[string][]Codec{
+		"two keys":  {keyedCodec{"a", "k"}, keyedCodec{"b", "l"}},
+		"NUL":       {keyedCodec{"a", "k\x00"}},
+		"no UTF-8":  {keyedCodec{"a", "\xff"}},
+		"quote":     {keyedCodec{"a", `"`}},
+		"too long":  {keyedCodec{"a", strings.Repeat("k", 129)}},
+		"one is ok": {keyedCodec{"a", "k"}, keyedCodec{"b", ""}},
+	} {
+		c, err := newCodecs(list, false, "pgqueue", 1000, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = c.seal(context.Background(), FieldPayload, "kind", []byte("{}")); (err == nil) != (name == "one is ok") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}

@@ -92,6 +92,24 @@ func TestADuplicateLeavesTheTransactionUsable(t *testing.T) {
 	}
 }
 
+// Nor does the trailing hint of a client whose hints are held back.
+func TestDuplicatesLeaveNoHintBehind(t *testing.T) {
+	t.Parallel()
+	db := pgqueuetest.New(t)
+	enqueue(t, newClient(t, db.Pool), db.Pool, greet{}, pgqueue.WithIdempotencyKey("k", day))
+	hears := listen(t, db.Pool, "pgqueue")
+	client := newClient(t, db.Pool)
+	for range 60 { // more than a client sends at once
+		enqueue(t, client, db.Pool, greet{}, pgqueue.WithIdempotencyKey("k", day))
+	}
+	if err := client.Close(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	if hints := hears.until(t, db.Pool, "pgqueue"); len(hints) != 0 {
+		t.Errorf("duplicates sent %d hints", len(hints))
+	}
+}
+
 // Duplicates take no lock: they do not queue behind one another, and write nothing.
 func TestDuplicatesDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
@@ -196,6 +214,22 @@ func TestAKeyTakenSinceTheSnapshotIs40001(t *testing.T) {
 			if got, err := client.Enqueue(testContext(t), tx, args, option); !isCode(err, "40001") {
 				t.Errorf("%s, %s: %+v, %v", level, name, got, err)
 			}
+		}
+	}
+}
+
+// A job that an old snapshot shows as live has ended: the enqueue must not vanish into it.
+func TestAnOldSnapshotDoesNotFindAJobThatHasEnded(t *testing.T) {
+	t.Parallel()
+	db := pgqueuetest.New(t)
+	client := newClient(t, db.Pool)
+	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
+		enqueue(t, client, db.Pool, greet{string(level)}, pgqueue.WithUnique(pgqueue.Unique{}))
+		tx := begin(t, db.Pool, pgx.TxOptions{IsoLevel: level})
+		one[int](t, tx, "SELECT count(*) FROM pgqueue.jobs")
+		exec(t, db.Pool, "DELETE FROM pgqueue.jobs")
+		if got, err := client.Enqueue(testContext(t), tx, greet{string(level)}, pgqueue.WithUnique(pgqueue.Unique{})); !isCode(err, "40001") {
+			t.Errorf("%s: %+v, %v", level, got, err)
 		}
 	}
 }

@@ -132,7 +132,7 @@ func (s *session[P, R]) attemptBatch(b *batch[P, R]) {
 				s.judgeCrash(e)
 			}
 			e.cancel(nil)
-			s.endAttempt(observe, e.task.ctx, e, events[i], took)
+			s.endAttempt(e.task.ctx, observe, e, events[i], took)
 			if e.verdict.Decision == Retry || e.verdict.Decision == Fail {
 				event.Failed++
 			}
@@ -187,7 +187,7 @@ func (s *session[P, R]) failUndecodable(b *batch[P, R]) {
 			s.judgeCrash(e)
 		}
 		e.cancel(nil)
-		s.endAttempt(s.r.observe.Load(), e.ctx, e, s.attemptEvent(e), time.Since(e.started))
+		s.endAttempt(e.ctx, s.r.observe.Load(), e, s.attemptEvent(e), time.Since(e.started))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -165,7 +165,7 @@ func (s *session[P, R]) attempt(e *entry[P, R]) {
 		}
 		e.ctx.end(nil)
 		if observe.end != nil {
-			s.endAttempt(observe, ctx, e, s.attemptEvent(e), took)
+			s.endAttempt(ctx, observe, e, s.attemptEvent(e), took)
 		}
 	}()
 	if e.task.Err != nil {
@@ -190,7 +190,7 @@ func (s *session[P, R]) attemptEvent(e *entry[P, R]) AttemptEvent {
 }
 
 // endAttempt tells the observer how an attempt ended.
-func (s *session[P, R]) endAttempt(observe *observers, ctx context.Context, e *entry[P, R], event AttemptEvent, took time.Duration) {
+func (s *session[P, R]) endAttempt(ctx context.Context, observe *observers, e *entry[P, R], event AttemptEvent, took time.Duration) {
 	if observe.end == nil {
 		return
 	}

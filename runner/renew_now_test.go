@@ -123,13 +123,13 @@ func TestRenewNowDuringAClaim(t *testing.T) {
 		var at time.Time
 		r := start(t, renewing{f}, untilCancelled(&cause, &at), Config{Deadline: -1, StopTimeout: time.Nanosecond})
 		pass(500 * time.Millisecond)
-		began := time.Now()
 		if n := r.RenewNow(func(Token) bool { return true }); n != 0 {
 			t.Fatalf("%d tasks, want none yet", n)
 		}
 		pass(600 * time.Millisecond)
-		if cause != ErrCancelled || at.Sub(began) > 500*time.Millisecond {
-			t.Errorf("cause %v after %v", cause, at.Sub(began))
+		// The renewal may come before a slot takes the task: then it is cancelled without having run.
+		if v := f.lastVerdict(1); v.Decision != Cancel || cause != nil && cause != ErrCancelled {
+			t.Errorf("cause %v, verdict %+v", cause, v)
 		}
 		slow = false
 		f.add("", 0)

@@ -149,6 +149,9 @@ func TestC102_TheClockGoesBackAnHourAndAheadADay(t *testing.T) {
 				t.Errorf("%s: after %s comes %s", name, ticks[i-1], ticks[i])
 			}
 		}
+		if !ticks[0].Equal(at("2021-01-01T11:56:00Z")) {
+			t.Errorf("%s: the first is %s", name, ticks[0])
+		}
 		if last := ticks[len(ticks)-1]; !last.Equal(at("2021-01-01T13:00:00Z")) {
 			t.Errorf("%s: the last is %s", name, last)
 		}

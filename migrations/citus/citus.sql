@@ -370,3 +370,7 @@ BEGIN
     END IF;
     RETURN head || ' does not run, because ' || array_to_string(reasons, E'.\nAlso: ') || '.' || tail;
 END {tag};
+
+-- Its one plan for all calls does not tell Citus the queue.
+ALTER FUNCTION {schema}.enqueue_unique_batch(text, text[], text[], text[], text[], text[], text[], smallint[], timestamptz[], bigint[], smallint[],
+    text[], text[], bigint[], text) SET plan_cache_mode = 'force_custom_plan';

@@ -283,28 +283,37 @@ COMMENT ON FUNCTION {schema}.resume_kind(text, text) IS
     'pgqueue: ends what pause_kind began with the same queue (NULL = all) and wakes workers; returns whether it was paused. A kind that is paused both in all queues and in one has to be resumed twice.';
 REVOKE ALL ON FUNCTION {schema}.resume_kind(text, text) FROM PUBLIC;
 
--- SKIP LOCKED: a row that somebody is changing is left to the next call. Nobody waits for it: to claims an ended pause is none already.
+-- One by one, and not long: a row that somebody is changing is left to the next call, and a heartbeat does not wait for it. Nobody needs
+-- it soon: to claims an ended pause is none already. (No SKIP LOCKED: Citus has none in what changes a reference table.)
 CREATE FUNCTION {schema}.end_pauses() RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS {tag}
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '50ms' AS {tag}
 DECLARE
-    place text;
-    kinds int;
+    gone  record;
     ended int := 0;
 BEGIN
-    FOR place IN
-        UPDATE {schema}.queues q SET paused_at = NULL, paused_until = NULL, paused_reason = NULL, updated_at = statement_timestamp()
-        WHERE q.name = ANY (ARRAY (
-            SELECT x.name FROM {schema}.queues x WHERE x.paused_until <= statement_timestamp() ORDER BY x.name LIMIT 1000 FOR UPDATE SKIP LOCKED))
-        RETURNING q.name
-    LOOP
-        PERFORM pg_notify({channel_literal}, place);
-        ended := ended + 1;
+    FOR gone IN SELECT q.name FROM {schema}.queues q WHERE q.paused_until <= statement_timestamp() ORDER BY q.name LIMIT 1000 LOOP
+        BEGIN
+            UPDATE {schema}.queues q SET paused_at = NULL, paused_until = NULL, paused_reason = NULL, updated_at = statement_timestamp()
+            WHERE q.name = gone.name AND q.paused_until <= statement_timestamp();
+            IF FOUND THEN
+                ended := ended + 1;
+                PERFORM pg_notify({channel_literal}, gone.name);
+            END IF;
+        EXCEPTION WHEN lock_not_available THEN
+            CONTINUE;
+        END;
     END LOOP;
-    DELETE FROM {schema}.paused_kinds p
-    WHERE (p.kind, p.queue) IN (
-        SELECT x.kind, x.queue FROM {schema}.paused_kinds x WHERE x.paused_until <= statement_timestamp() FOR UPDATE SKIP LOCKED);
-    GET DIAGNOSTICS kinds = ROW_COUNT;
-    RETURN ended + kinds;
+    FOR gone IN SELECT p.kind, p.queue FROM {schema}.paused_kinds p WHERE p.paused_until <= statement_timestamp() ORDER BY p.kind, p.queue LIMIT 1000 LOOP
+        BEGIN
+            DELETE FROM {schema}.paused_kinds p WHERE p.kind = gone.kind AND p.queue = gone.queue AND p.paused_until <= statement_timestamp();
+            IF FOUND THEN
+                ended := ended + 1;
+            END IF;
+        EXCEPTION WHEN lock_not_available THEN
+            CONTINUE;
+        END;
+    END LOOP;
+    RETURN ended;
 END {tag};
 
 COMMENT ON FUNCTION {schema}.end_pauses() IS
@@ -683,7 +692,8 @@ COMMENT ON FUNCTION {schema}.args_fingerprint(jsonb, text[]) IS
 --   leave dead rows. Only an identity that is free, has expired, or was taken since the snapshot is written, and that waits for
 --   whoever is writing it: after their rollback we hold it, after their COMMIT we know their job. DO UPDATE has no WHERE, because a
 --   WHERE that says no returns nothing. In REPEATABLE READ and SERIALIZABLE such a row is 40001, which reaches the caller as it is.
--- * The plans live as long as the session and may have been made while the tables were empty: hence no sequential scan.
+-- * The plans live as long as the session and may have been made while the tables were empty: hence no sequential scan. No join in them has
+--   more than one shape, so one plan does for a job and for thousands, and planning each call anew would cost a fifth of it.
 CREATE FUNCTION {schema}.enqueue_unique_batch(
     queue        text,
     kinds        text[],
@@ -701,7 +711,7 @@ CREATE FUNCTION {schema}.enqueue_unique_batch(
     spans        bigint[],
     hint_channel text
 ) RETURNS TABLE (ord bigint, id bigint, outcome text, state text)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS {tag}
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS {tag}
 #variable_conflict use_column
 DECLARE
     t         timestamptz := statement_timestamp();
@@ -1220,6 +1230,10 @@ COMMENT ON COLUMN {schema}.paused.paused_at IS 'Since when.';
 COMMENT ON COLUMN {schema}.paused.paused_until IS 'When the pause ends by itself; NULL = when somebody ends it.';
 COMMENT ON COLUMN {schema}.paused.reason IS 'Why, for people; NULL = no reason was given.';
 
+-- Where version 3 was distributed with Citus, these two views are on its nodes too, and may not depend on tables that are not yet there.
+-- Nobody reads them there. (To a Postgres without Citus this is a setting that nobody knows.)
+SET LOCAL citus.enable_ddl_propagation = off;
+
 -- The same columns as in version 3, and one more.
 CREATE OR REPLACE VIEW {schema}.queue_stats AS
 SELECT n.queue, c.ready1 + c.ready2 + c.ready3 + c.ready4 AS ready, c.ready1, c.ready2, c.ready3, c.ready4,
@@ -1247,6 +1261,7 @@ WHERE j.state = 'running';
 
 COMMENT ON COLUMN {schema}.active_jobs.progress IS 'How far it has come, as its handler reported it last; NULL = it did not.';
 COMMENT ON COLUMN {schema}.active_jobs.progress_at IS 'When that was.';
+SET LOCAL citus.enable_ddl_propagation = on;
 
 -- A pause that will have ended when the job is due keeps it from nothing.
 CREATE FUNCTION {schema}.pauses_in_words(queue text, kind text, due timestamptz) RETURNS text[]
