@@ -118,3 +118,21 @@ func TestNamesOfKeys(t *testing.T) {
 		}
 	}
 }
+
+// A codec that does not keep to the bound gets no further than that.
+func TestDecodedValuesAreBounded(t *testing.T) {
+	t.Parallel()
+	c, err := newCodecs([]Codec{keyedCodec{"a", "k"}}, false, "pgqueue", 1000, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size, fits := range map[int]bool{1000: true, 1001: false} {
+		sealed, err := c.seal(context.Background(), FieldPayload, "kind", []byte(`"`+strings.Repeat("x", size-2)+`"`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.open(context.Background(), FieldPayload, "kind", sealed, false); errors.Is(err, ErrTooLarge) == fits {
+			t.Errorf("%d bytes: error %v", size, err)
+		}
+	}
+}

@@ -51,8 +51,10 @@ func (r *envelopeReader) read() (found *envelope, ok bool) {
 			return nil, false
 		}
 	}
-	if !r.sign('}') || !r.sign('}') {
-		return nil, false
+	for range 2 { // of the envelope, and of what it stands in
+		if !r.sign('}') {
+			return nil, false
+		}
 	}
 	r.space()
 	return found, r.at == len(r.text)

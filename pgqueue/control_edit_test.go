@@ -446,3 +446,43 @@ func TestC140_BulkRescheduleAndPriority(t *testing.T) {
 	_, err = inspector.RescheduleMany(ctx, none, at.AddDate(9000, 0, 0), pgqueue.BulkOptions{})
 	requireInvalid(t, err, "run_at")
 }
+
+// With a codec an edited input is stored as every other, also by an inspector that has it, and the handler reads it.
+func TestEditsAreStoredEncoded(t *testing.T) {
+	t.Parallel()
+	db := pgqueuetest.New(t)
+	client := quietClient(t, db.Pool, pgqueue.WithCodec(aesGCM(t, "k1")))
+	inspector, err := pgqueue.NewInspector(db.Pool, pgqueue.InspectorConfig{Codecs: []pgqueue.Codec{aesGCM(t, "k1")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen []string
+	mux := pgqueue.NewMux()
+	pgqueue.Handle(mux, func(_ context.Context, job *pgqueue.Job[task]) error {
+		seen = append(seen, job.Args.Do)
+		return errors.New("no")
+	})
+	id := enqueue(t, client, db.Pool, task{}, pgqueue.WithMaxAttempts(1)).ID
+	if _, err := inspector.EditPayload(testContext(t), id, task{Do: "secret 1"}); err != nil {
+		t.Fatal(err)
+	}
+	hidden := func() {
+		t.Helper()
+		if n := one[int](t, db.Pool, `SELECT count(*) FROM (SELECT payload FROM pgqueue.jobs UNION ALL SELECT payload FROM pgqueue.history) p WHERE payload::text LIKE '%secret%'`); n != 0 {
+			t.Error("the input is stored as it was given")
+		}
+	}
+	hidden()
+	drain(t, client, mux, pgqueue.WorkerConfig{})
+	if err := client.RetryWith(testContext(t), db.Pool, id, task{Do: "secret 2"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	hidden()
+	drain(t, client, mux, pgqueue.WorkerConfig{})
+	if !slices.Equal(seen, []string{"secret 1", "secret 2"}) {
+		t.Errorf("the handler was given %v", seen)
+	}
+	if _, err := client.EditPayload(testContext(t), db.Pool, 1<<40, task{}, 0); !errors.Is(err, pgqueue.ErrNotFound) {
+		t.Errorf("no such job: %v", err)
+	}
+}

@@ -54,17 +54,20 @@ func TestClockMakesScheduledJobsDue(t *testing.T) {
 	}
 }
 
-// A worker that sleeps until its next job is due, or for hours, is woken by the clock.
+// A worker that sleeps for hours is woken by the clock, and by nothing else: no hint comes with the jobs.
 func TestClockWakesWorkers(t *testing.T) {
 	t.Parallel()
 	db := New(t)
-	clock, client := NewClock(t, db), db.Client(t)
+	clock, client := NewClock(t, db), db.Client(t, pgqueue.WithoutHints())
 	mux, _ := counting()
 	config := pgqueue.WorkerConfig{Queues: pgqueue.Queues{"default": {Poll: 12 * time.Hour}, "mail": {Poll: 12 * time.Hour}}}
 	config.ListenerConn = func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, db.DirectURL) }
+	hears := make(chan struct{}, 1)
+	config.Observer = connected(hears)
+	first := enqueue(t, client, db.Pool, welcome{})
 	sub := startWorker(t, client, mux, config)
-	first := enqueue(t, client, db.Pool, welcome{}) // the worker listens once it has run
 	WaitFor(t, sub, func(e pgqueue.Event) bool { return e.Job.ID == first })
+	<-hears
 	later := enqueue(t, client, db.Pool, welcome{}, pgqueue.WithDelay(3*time.Hour))
 	mail := enqueue(t, client, db.Pool, welcome{}, pgqueue.WithDelay(2*time.Hour), pgqueue.OnQueue("mail"))
 	clock.Advance(3 * time.Hour)
@@ -72,6 +75,16 @@ func TestClockWakesWorkers(t *testing.T) {
 		WaitFor(t, sub, func(e pgqueue.Event) bool {
 			return (e.Job.ID == later || e.Job.ID == mail) && e.Outcome == runner.Succeeded && e.Job.ClaimedAt.After(e.Job.RunAt)
 		})
+	}
+}
+
+// connected is told when a worker listens.
+type connected chan struct{}
+
+func (c connected) ListenerConnected() {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 

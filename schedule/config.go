@@ -41,7 +41,7 @@ type Config struct {
 	Schedules []Schedule
 	// Logger is where to log to. The default, and nil, is slog.Default().
 	Logger *slog.Logger
-	// Observer is told what happens; it may implement [TickObserver] and [ScheduleErrorObserver].
+	// Observer is told what happens; it may implement [TickObserver] and [ErrorObserver].
 	Observer any
 	// Poll is how long the scheduler sleeps at most before it looks again, when nothing is due sooner: so long may a change by SQL go
 	// unnoticed. Each look is one statement that reads. The default is [DefaultPoll], a second; from 10 ms to a minute.

@@ -19,14 +19,13 @@ type logGate struct {
 
 const gateBurst = 60
 
-func (g *logGate) log(ctx context.Context, logger *slog.Logger, subject, message string, attributes ...any) {
-	level, suppressed := g.level(subject, time.Now())
-	if suppressed > 0 {
-		attributes = append(attributes, "suppressed", suppressed)
-	}
-	logger.Log(ctx, level, message, attributes...)
+// pace is the level of the next record about a subject.
+func (g *logGate) pace(subject string) slog.Level {
+	level, _ := g.level(subject, time.Now())
+	return level
 }
 
+// level is pace, and how many warnings were held back since the last one.
 func (g *logGate) level(subject string, now time.Time) (level slog.Level, suppressed int) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
@@ -58,6 +57,8 @@ func (g *logGate) clear(subject string) {
 
 // complain logs a schedule that failed.
 func (s *Scheduler) complain(ctx context.Context, name string, err error, retryIn time.Duration) {
-	s.gate.log(ctx, s.config.Logger, "schedule "+name, "schedule: a tick could not be enqueued", "schedule", name, "error", safeText(err), "retry_in", retryIn)
+	level, suppressed := s.gate.level("schedule "+name, time.Now())
+	s.config.Logger.Log(ctx, level, "schedule: a tick could not be enqueued",
+		"schedule", name, "error", safeText(err), "retry_in", retryIn, "suppressed", suppressed)
 	s.config.Logger.DebugContext(ctx, "schedule: text of an error", "schedule", name, "error", err)
 }

@@ -29,13 +29,13 @@ type ErrorEvent struct {
 	RetryIn  time.Duration // when it is tried again
 }
 
-// ScheduleErrorObserver is told of each failure.
-type ScheduleErrorObserver interface{ ScheduleFailed(e ErrorEvent) }
+// ErrorObserver is told of each failure.
+type ErrorObserver interface{ ScheduleFailed(e ErrorEvent) }
 
 // observers are those of a scheduler, looked up once.
 type observers struct {
 	ticks  []TickObserver
-	errors []ScheduleErrorObserver
+	errors []ErrorObserver
 }
 
 func newObservers(observer any) observers {
@@ -44,7 +44,7 @@ func newObservers(observer any) observers {
 		if o, ok := one.(TickObserver); ok {
 			found.ticks = append(found.ticks, o)
 		}
-		if o, ok := one.(ScheduleErrorObserver); ok {
+		if o, ok := one.(ErrorObserver); ok {
 			found.errors = append(found.errors, o)
 		}
 	}

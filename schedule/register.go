@@ -23,14 +23,14 @@ func (s *Scheduler) keepUp(ctx context.Context) {
 		case <-timer.C:
 		}
 		if err := s.upkeep(ctx); err != nil && ctx.Err() == nil {
-			s.gate.log(ctx, s.config.Logger, "upkeep", "schedule: registering schedules failed; it is tried again", "error", err)
+			s.config.Logger.Log(ctx, s.gate.pace("upkeep"), "schedule: registering schedules failed; it is tried again", "error", err)
 		} else if err == nil {
 			s.gate.clear("upkeep")
 		}
 		if time.Since(cleaned) >= cleanEvery {
 			cleaned = time.Now()
 			if err := s.clean(ctx); err != nil && ctx.Err() == nil {
-				s.gate.log(ctx, s.config.Logger, "clean", "schedule: deleting old ticks failed", "error", err)
+				s.config.Logger.Log(ctx, s.gate.pace("clean"), "schedule: deleting old ticks failed", "error", err)
 			}
 		}
 		timer.Reset(every)

@@ -59,7 +59,7 @@ func (s *Scheduler) loop(ctx context.Context) {
 		found, err := s.look(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			s.gate.log(ctx, s.config.Logger, "look", "schedule: looking for due schedules failed", "error", err)
+			s.config.Logger.Log(ctx, s.gate.pace("look"), "schedule: looking for due schedules failed", "error", err)
 			broken = true
 		case err == nil && broken:
 			s.gate.clear("look")
@@ -177,7 +177,7 @@ func (s *Scheduler) Tick(ctx context.Context) (TickResult, error) {
 		group.Wait()
 	}
 	if err := s.clean(ctx); err != nil {
-		s.gate.log(ctx, s.config.Logger, "clean", "schedule: deleting old ticks failed", "error", err)
+		s.config.Logger.Log(ctx, s.gate.pace("clean"), "schedule: deleting old ticks failed", "error", err)
 	}
 	return result, errors.Join(ctx.Err())
 }
