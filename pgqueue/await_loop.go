@@ -52,10 +52,10 @@ type awaitedJob struct {
 
 // awaits are all Awaits of a client. A goroutine serves them, which begins with the first one and ends a while after the last.
 type awaits struct {
-	client  *Client
-	connect func(context.Context) (*pgx.Conn, error) // of the listener; nil: as the pool's
-	deaf    bool                                     // without a listener
-	slowest time.Duration                            // between two looks
+	client         *Client
+	connect        func(context.Context) (*pgx.Conn, error) // of the listener; nil: as the pool's
+	deaf           bool                                     // without a listener
+	first, slowest time.Duration                            // between two looks
 
 	mutex  sync.Mutex
 	jobs   map[int64]*awaitedJob
@@ -71,7 +71,7 @@ type awaits struct {
 
 func newAwaits(client *Client, settings *clientSettings) *awaits {
 	return &awaits{
-		client: client, connect: settings.awaitConn, deaf: settings.awaitDeaf, slowest: cmp.Or(settings.awaitPoll, lastAwaitPoll), jobs: map[int64]*awaitedJob{}, wake: make(chan struct{}, 1),
+		client: client, connect: settings.awaitConn, deaf: settings.awaitDeaf, first: cmp.Or(settings.awaitPoll, firstAwaitPoll), slowest: cmp.Or(settings.awaitPoll, lastAwaitPoll), jobs: map[int64]*awaitedJob{}, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -89,7 +89,7 @@ func (a *awaits) add(id int64) (*awaitWait, error) {
 		a.jobs[id] = job
 	}
 	job.waits = append(job.waits, wait)
-	job.every, job.next = min(firstAwaitPoll, a.slowest), time.Now()
+	job.every, job.next = a.first, time.Now()
 	if a.stop == nil {
 		ctx, stop := context.WithCancel(context.Background())
 		before, done := a.done, make(chan struct{})

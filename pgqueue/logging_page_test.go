@@ -16,7 +16,7 @@ import (
 
 // loggedRooms are the directories whose events docs/logging.md lists.
 func loggedRooms() []string {
-	return []string{"../schedule", "../pgqueue", "../schedule", "../runner", "../listener", "../reaper", "../migrations", "../metrics", "../outbox", "../worker"}
+	return []string{"../pgqueue", "../schedule", "../runner", "../listener", "../reaper", "../migrations", "../metrics", "../outbox", "../worker"}
 }
 
 // logEvent is what a call in the source, or a line of the page, says about a message.

@@ -212,6 +212,14 @@ func TestClockIsSeenBySQL(t *testing.T) {
 	if err := conn.QueryRow(ctx, "SELECT oldest_ready_seconds::float8 FROM pgqueue.queue_stats WHERE queue = 'd'").Scan(&age); err != nil || age < 47*3600 {
 		t.Errorf("the view shows an age of %v s, %v", age, err)
 	}
+	// Here the clock's functions need no schema, so whoever still has those of Postgres shows it.
+	var views, fixed int
+	err = conn.QueryRow(ctx, `SELECT count(*) FILTER (WHERE d ~ '\m(now|[a-z]+_timestamp)\(\)'), count(*) FILTER (WHERE d ~ 'pg_catalog\.(now|[a-z]+_timestamp)\(\)')
+		FROM (SELECT pg_get_viewdef(oid) FROM pg_class WHERE relkind = 'v' AND relnamespace = 'pgqueue'::regnamespace
+		      UNION ALL SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef) x(d)`).Scan(&views, &fixed)
+	if err != nil || views < 5 || fixed != 0 {
+		t.Errorf("of %d views and defaults with times %d are not moved, %v", views, fixed, err)
+	}
 	var schema string
 	if err := conn.QueryRow(ctx, "SELECT current_schema()").Scan(&schema); err != nil || schema != "public" {
 		t.Errorf("new tables go to schema %q, %v", schema, err)

@@ -105,6 +105,7 @@ func TestWorkTxSaysWhyNot(t *testing.T) {
 	mux, ran := counting()
 	paused := enqueue(t, client, tx, welcome{}, pgqueue.OnQueue("mail"))
 	next := enqueue(t, client, tx, welcome{}, pgqueue.OnQueue("mail"))
+	later := enqueue(t, client, tx, welcome{}, pgqueue.OnQueue("mail"), pgqueue.WithDelay(time.Hour))
 	if err := client.PauseQueue(t.Context(), tx, "mail", "closed"); err != nil {
 		t.Fatal(err)
 	}
@@ -112,11 +113,13 @@ func TestWorkTxSaysWhyNot(t *testing.T) {
 	WorkTx(t, tx, client, mux, done)
 	<-ran
 	strange := enqueue(t, client, tx, goodbye{})
+	behind := enqueue(t, client, tx, welcome{}) // which a claim from there would find
 	for what, c := range map[string]struct {
 		id   int64
 		word string
 	}{
 		"paused":     {paused, "paused"},
+		"later":      {later, "paused"},
 		"ended":      {done, "succeeded"},
 		"no handler": {strange, `no handler for its kind "goodbye"`},
 		"none":       {done + 1000, "there is no such job"},
@@ -125,6 +128,14 @@ func TestWorkTxSaysWhyNot(t *testing.T) {
 		if !strings.Contains(text, c.word) {
 			t.Errorf("%s: %q does not say %q", what, text, c.word)
 		}
+	}
+	for _, job := range Enqueued[welcome](t, tx) {
+		if job.State != "pending" || job.Attempt != 0 || job.Due != (job.ID != later) {
+			t.Errorf("what was not worked is changed: %+v", job)
+		}
+	}
+	if len(ran) != 0 {
+		t.Errorf("%d others were worked, such as %d", len(ran), behind)
 	}
 	if err := client.ResumeQueue(t.Context(), tx, "mail"); err != nil {
 		t.Fatal(err)
@@ -141,8 +152,5 @@ func TestWorkTxSaysWhyNot(t *testing.T) {
 	}
 	if text := message(t, func(t testing.TB) { WorkTx(t, tx, client, mux, locked) }); !strings.Contains(text, "lock") {
 		t.Errorf("locked: %q", text)
-	}
-	if len(ran) != 0 {
-		t.Errorf("%d others were worked", len(ran))
 	}
 }

@@ -2,7 +2,8 @@
 -- measured by: statement_timestamp() of the database, and in tests a clock that can be moved. No statement takes a time from a process.
 
 -- What is due, and how long until the next one is. The first two parts are index ranges of schedules_due; they leave out what this process
--- has in hand already ($2), and what is made by a function that it does not have ($1). Both are short however many schedules there are.
+-- has in hand already ($2), and what is made by a function that it does not have ($1). Both are short however many schedules there are. NULLS
+-- FIRST is the order of the index, without which ten thousand schedules would be sorted each second.
 -- name: due
 SELECT d.name, d.wait
 FROM (
@@ -16,7 +17,7 @@ FROM (
      FROM {schema}.schedules s
      WHERE s.enabled AND s.retired_at IS NULL AND s.next_run_at <= {now} AND (s.retry_at IS NULL OR s.retry_at <= {now})
        AND (NOT s.dynamic OR s.name = ANY ($1::text[])) AND s.name <> ALL ($2::text[])
-     ORDER BY s.next_run_at
+     ORDER BY s.next_run_at NULLS FIRST
      LIMIT $3::int)
     UNION ALL
     -- infinity minus a time is an error before Postgres 17
@@ -24,7 +25,7 @@ FROM (
      FROM {schema}.schedules s
      WHERE s.enabled AND s.retired_at IS NULL AND s.next_run_at > {now} AND s.next_run_at < 'infinity'
        AND (NOT s.dynamic OR s.name = ANY ($1::text[]))
-     ORDER BY s.next_run_at
+     ORDER BY s.next_run_at NULLS FIRST
      LIMIT 1)
 ) d;
 
