@@ -221,6 +221,18 @@ func TestUnservedQueuesAndKinds(t *testing.T) {
 	awaitNone(t, db, options, "queue-unserved")
 }
 
+// A pause with an end is nobody's to remember, and one that has ended is none.
+func TestPausesThatEndByThemselves(t *testing.T) {
+	t.Parallel()
+	db := pgqueuetest.New(t)
+	execute(t, db.Pool, `INSERT INTO pgqueue.queues (name, paused_at, paused_until) VALUES ('ends', now() - interval '7 days', now() + interval '7 days'),
+		('ended', now() - interval '7 days', now() - interval '1 day')`)
+	execute(t, db.Pool, `INSERT INTO pgqueue.paused_kinds (kind, paused_at, paused_until) VALUES ('k', now() - interval '7 days', now() + interval '1 day')`)
+	if found := examine(t, db, Options{Only: []string{"queue-paused"}}).Findings; len(found) != 0 {
+		t.Errorf("%+v", found)
+	}
+}
+
 // What is overdue is told until a scheduler comes, or the schedule rests; what fails is told as such, and what is tried every time by nobody
 // but its own program too.
 func TestSchedulesThatAreOverdue(t *testing.T) {
