@@ -86,6 +86,10 @@ func TestDebouncePushesUpToItsMaximum(t *testing.T) {
 	exec(t, db.Pool, "UPDATE pgqueue.jobs SET state = 'pending', lease_expires_at = NULL, claimed_at = NULL, failures = 1, run_at = now() + interval '1 minute'")
 	debounce("10")
 	requireDue(10)
+	// Nobody claims it for long: it keeps its place in line.
+	pass(t, db.Pool, 30)
+	debounce("11")
+	requireDue(-20)
 }
 
 // Another enqueue of the key keeps what it promised: its job is not pushed.
