@@ -17,7 +17,7 @@ TESTED := integration examples examples/databasesql bench
 GOTEST := go test -race -count=1 -p 2 -timeout 14m
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z][a-zA-Z-]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-zA-Z-]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup ## run the demo: index the Go standard library with two processes, kill one, prove that nothing was lost
 	@cd examples && go run ./indexer
@@ -59,8 +59,11 @@ test-matrix: ## run the core and integration suites on Postgres 14 to 18 and com
 test-containers: ## run the integration suite against a Postgres in a container (SETUP=1 installs an engine if none answers)
 	@scripts/test-containers.sh
 
-test-poolers: ## run the core and integration suites through PgBouncer 1.18 and 1.24 and compare what passed (QUICK=1: a part)
-	@scripts/test-poolers.sh $(if $(QUICK),quick)
+test-poolers: ## run the core and integration suites through PgBouncer 1.18 and 1.24 and compare what passed
+	@scripts/test-poolers.sh
+
+test-poolers-quick: ## the tests of poolers and a part of the core suite through Debian's PgBouncer
+	@scripts/test-poolers.sh quick
 
 test-citus: ## run the core path on the Citus cluster that PGQUEUE_CITUS_URL names (docs/scaling.md)
 	@test -n "$${PGQUEUE_CITUS_URL:-}" || { echo 'PGQUEUE_CITUS_URL is not set: it names a database on the coordinator of a Citus cluster'; exit 1; }
@@ -86,6 +89,7 @@ ci: ## what CI runs
 	$(MAKE) --no-print-directory lint
 	$(MAKE) --no-print-directory test-oldest
 	$(MAKE) --no-print-directory test-newest
+	$(MAKE) --no-print-directory test-poolers-quick
 
 db-up: ## start a Postgres for development in Docker, on port 5433
 	docker compose up -d --wait
@@ -106,4 +110,4 @@ $(GOLANGCI):
 	  > .bin/install.log 2>&1 || { cat .bin/install.log; exit 1; }
 	@mv .bin/golangci-lint $@
 
-.PHONY: help demo-outbox demo-embeddings demo demo-serve demo-clean test test-full test-oldest test-newest test-matrix test-containers test-poolers test-citus fuzz lint bench ci db-up db-down setup setup-tests
+.PHONY: help demo-outbox demo-embeddings demo demo-serve demo-clean test test-full test-oldest test-newest test-matrix test-containers test-poolers test-poolers-quick test-citus fuzz lint bench ci db-up db-down setup setup-tests

@@ -3,12 +3,22 @@
 # Fails when a version cannot be had, when a test failed, or when the versions did not pass the same number of tests.
 #
 #   scripts/test-matrix.sh [VERSION...]     default: all that are supported
+#
+#   MATRIX_RESULTS=FOLDER    keep there what the tests said; a version that passed there, with the same files, is not run again, so that a run
+#                            that was interrupted goes on
 set -euo pipefail
 cd "$(dirname "$0")/.."
 versions=("$@")
 [ ${#versions[@]} -gt 0 ] || versions=(14 15 16 17 18)
-logs=$(mktemp -d)
-trap 'rm -rf "$logs"' EXIT
+if [ -n "${MATRIX_RESULTS-}" ]; then
+  mkdir -p "$MATRIX_RESULTS"
+  logs=$(cd "$MATRIX_RESULTS" && pwd)
+else
+  logs=$(mktemp -d)
+  trap 'rm -rf "$logs"' EXIT
+fi
+# files names the state of the tree, or is empty where there is no git to tell.
+files=$({ git rev-parse HEAD && git diff --binary HEAD && git ls-files -o --exclude-standard -z | xargs -0 -r sha256sum; } 2>/dev/null | sha256sum) || files=
 
 # run_suite VERSION SUITE FOLDER: what go test says goes to a file of its own; what failed is shown.
 run_suite() {
@@ -34,9 +44,17 @@ for version in "${versions[@]}"; do
   scripts/setup-postgres.sh --version "$version"
   binaries=$(go run ./internal/pgserver/cmd/pgserver find --version "$version")
   servers+=("$(printf '%s\n' "$binaries" | tail -n 1)")
-  echo "== Postgres $version: ${servers[-1]##*/}"
+  if [ -n "$files" ] && [ "$(cat "$logs/$version.passed" 2>/dev/null)" = "$files" ]; then
+    echo "== Postgres $version: ${servers[-1]##*$'\t'}, passed before"
+    continue
+  fi
+  echo "== Postgres $version: ${servers[-1]##*$'\t'}"
+  rm -f "$logs/$version.passed"
+  before=$failed failed=0
   run_suite "$version" core .
   run_suite "$version" integration integration
+  if [ "$failed" -eq 0 ]; then printf '%s\n' "$files" > "$logs/$version.passed"; fi
+  [ "$before" -eq 0 ] || failed=1
 done
 
 count() { wc -l < "$logs/$1-$2.names"; }

@@ -6,7 +6,7 @@
 # docs/poolers.md.
 #
 #   scripts/test-poolers.sh          all of it
-#   scripts/test-poolers.sh quick    the tests of poolers themselves, and a part of the suites through Debian's PgBouncer in mode exec
+#   scripts/test-poolers.sh quick    the tests of poolers themselves, and a part of the core suite through Debian's PgBouncer in mode exec
 #
 #   PGBOUNCER_NEWER=required         fail where no PgBouncer 1.24 can be had; so in CI, elsewhere it is only said
 #   POOLERS="1.18/exec 1.24/cache_statement"    these runs only; the version selects the program, the mode is pgx's
@@ -83,9 +83,10 @@ await "Postgres" 60 test -s "$work/url" || { cat "$work/pgserver.log" >&2; exit 
 direct=$(cat "$work/url")
 port=$(sed -n 's/.*:\([0-9]*\)\/.*/\1/p' <<<"$direct")
 
-# start_pooler VERSION [NAME]: leaves its port in $pooler_port. Sessions are handed out in turn, so that hardly a client meets the same one twice
-# in a row; there are as many as by default, because each transactional handler that runs holds one; any user of the server may come in; nothing is reset between transactions, so that whatever leaks is met by somebody. "latest" as NAME
-# hands out the session that was freed last instead, which is PgBouncer's default: a wrong mode of pgx then mostly works, until it does not.
+# start_pooler VERSION [NAME]: leaves its port in $pooler_port. Sessions are handed out in turn, so that hardly a client meets the same one
+# twice in a row; there are as many as by default, because each transactional handler that runs holds one; any user of the server may come in;
+# nothing is reset between transactions, so that whatever leaks is met by somebody. "latest" as NAME hands out the session that was freed last
+# instead, which is PgBouncer's default: a wrong mode of pgx then mostly works, until it does not.
 start_pooler() {
   local version=$1 name=${2-$1} folder pid robin=1
   folder=$work/pgbouncer-$name
@@ -111,7 +112,11 @@ server_round_robin = $robin
 max_client_conn = 1000
 logfile = $folder/log
 END
-    if [ "$version" = 1.24 ]; then echo "max_prepared_statements = 200" >>"$folder/pgbouncer.ini"; fi
+    if [ "$version" = 1.24 ]; then
+      echo "max_prepared_statements = 200" >>"$folder/pgbouncer.ini"
+    elif printf '1.21\n%s\n' "$(version_of "${programs[$version]}")" | sort -VC; then
+      echo "max_prepared_statements = 0" >>"$folder/pgbouncer.ini" # Debian's is a later one here, and stands for those before 1.21
+    fi
     : >"$folder/deaths"
     [ -z "$account" ] || chown -R "$account" "$folder"
     supervise "$folder" "${programs[$version]}" -q ${account:+-u "$account"} "$folder/pgbouncer.ini" >"$folder/stderr" 2>&1 &
