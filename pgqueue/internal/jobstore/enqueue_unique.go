@@ -24,9 +24,6 @@ type Unique struct {
 	Span     time.Duration // whole microseconds count
 }
 
-// outcomeDuplicate is said of an input that changed nothing because of its rule.
-const outcomeDuplicate = "duplicate"
-
 // statement is the text and the arguments for one queue: enqueue, or enqueue_unique where a job of it has a rule.
 func (s *Store) statement(queue string, g *group, inputs []Input, channel *string) (string, []any) {
 	arguments := g.arguments(queue, channel)
