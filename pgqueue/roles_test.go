@@ -206,7 +206,7 @@ func TestDocumentedRoles_WatcherAndViewer(t *testing.T) {
 	}
 	for _, sql := range []string{
 		`SELECT FROM pgqueue.jobs`, `SELECT FROM pgqueue.history`, `SELECT FROM pgqueue.stats_cache`, `SELECT pgqueue.retry(1)`, `SELECT pgqueue.goodbye('w1')`,
-		`SELECT pgqueue.heartbeat('w1', '', 1, '', NULL, '10 s', false, '{}', '{}')`, `UPDATE pgqueue.needs_attention SET queue = 'x'`, `DELETE FROM pgqueue.active_jobs`,
+		`SELECT pgqueue.heartbeat('w1', '', 1, '', NULL, '10 s', false, '{}', '{}')`, `UPDATE pgqueue.needs_attention SET queue = 'x'`, `DELETE FROM pgqueue.workers`,
 	} {
 		requireForbidden(t, dashboard, sql)
 	}
@@ -216,7 +216,7 @@ func TestDocumentedRoles_WatcherAndViewer(t *testing.T) {
 	for _, view := range append(views, "workers", "stats_cache") {
 		requireForbidden(t, shop, `SELECT FROM pgqueue.`+view)
 	}
-	for _, table := range []string{"workers", "stats_cache", "active_jobs", "needs_attention"} {
+	for _, table := range []string{"workers", "stats_cache", "needs_attention"} {
 		requireForbidden(t, app, `DELETE FROM pgqueue.`+table)
 	}
 	for _, sql := range []string{`SELECT pgqueue.why_not_running(1)`, `SELECT pgqueue.cached_stats('0')`, `SELECT pgqueue.goodbye('w1')`} {
