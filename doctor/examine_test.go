@@ -272,8 +272,10 @@ func TestTheDoctorDoesNoHarm(t *testing.T) {
 	if _, err := Examine(ctx, db.Pool, Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled examination: %v", err)
 	}
-	if report := examine(t, db, Options{StatementTimeout: time.Nanosecond, Only: []string{"drift-table"}}); len(report.Checked)+len(report.Skipped) == 0 {
-		t.Errorf("%+v", report)
+	// The shortest timeout: on a busy machine even the doctor's first question exceeds it.
+	report, err := Examine(t.Context(), db.Pool, Options{Schema: db.Schema, StatementTimeout: time.Nanosecond, Only: []string{"drift-table"}})
+	if err == nil && len(report.Checked)+len(report.Skipped) == 0 || err != nil && !contains(err.Error(), "SQLSTATE 57014") {
+		t.Errorf("under the shortest timeout: %+v, %v", report, err)
 	}
 }
 

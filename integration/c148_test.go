@@ -95,11 +95,13 @@ func TestC148_ProcessesAreKilledAmidDeliveries(t *testing.T) {
 	for _, mode := range []string{"tx", "async"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
+			rows := rows
 			db := pgqueuetest.New(t, pgqueuetest.WithoutMigrations())
 			if _, err := db.Pool.Exec(t.Context(), deliveries); err != nil {
 				t.Fatal(err)
 			}
-			execute(t, db.Pool, "INSERT INTO app.deliveries (id) SELECT generate_series(1, $1::int)", rows)
+			const add = "INSERT INTO app.deliveries (id) SELECT generate_series($1::int, $2::int)"
+			execute(t, db.Pool, add, 1, rows)
 			received := &receiver{keys: map[string][]string{}}
 			stub := httptest.NewServer(received)
 			defer stub.Close()
@@ -107,9 +109,14 @@ func TestC148_ProcessesAreKilledAmidDeliveries(t *testing.T) {
 			if mode == "async" {
 				p.Outbox = stub.URL
 			}
+			some := rows / (kills + 2)
 			for range kills {
+				// There is always enough to do, also where the one before was quicker than its death.
+				n := 1 + rand.IntN(some)
+				execute(t, db.Pool, add, rows+1, rows+n)
+				rows += n
 				victim := startChild(t, p)
-				victim.await("some deliveries", 1+rand.IntN(rows/(kills+2)), is(eventStart))
+				victim.await("some deliveries", n, is(eventStart))
 				victim.kill()
 			}
 			startChild(t, p)

@@ -299,7 +299,8 @@ func TestC78_LeastPrivilege(t *testing.T) {
 	if err := worker.end(t); err != nil {
 		t.Error(err)
 	}
-	if result := drain(t, client, mux, pgqueue.WorkerConfig{}); result.Claimed != 0 {
+	// Those that wait for another time may have become due.
+	if result := drain(t, client, mux, pgqueue.WorkerConfig{}); result.Claimed != int(result.Outcomes.Retrying+result.Outcomes.Snoozed) {
 		t.Errorf("drained %+v", result)
 	}
 	requireNoErrors(t, server, "42501")
