@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -58,7 +59,7 @@ func (e *UnknownKeyError) Error() string { return fmt.Sprintf("key %q is not in 
 // Is makes it [pgqueue.ErrUnknownKey].
 func (e *UnknownKeyError) Is(target error) bool { return target == pgqueue.ErrUnknownKey }
 
-// AES is the codec of [AESGCM].
+// AES is the codec of [AESGCM]. The zero value has no key: it encrypts nothing and says so.
 type AES struct {
 	first       string
 	keys        map[string]cipher.AEAD
@@ -77,7 +78,7 @@ var (
 // Change the first key in time. With random nonces one key is good for 2^32 values in all processes together, by NIST SP 800-38D,
 // section 8.3; a payload, a result, a message of a failure and each report of progress is one. That is a thousand a second for 49 days.
 //
-// What is wrong with the keys is a [*KeyError]. The secrets may be wiped after the call.
+// What is wrong with the keys is a [*KeyError]: also a Secret that is all zeros, or that another key of the ring has. The secrets may be wiped after the call.
 func AESGCM(ring ...Key) (*AES, error) {
 	if len(ring) == 0 {
 		return nil, &KeyError{Position: -1, Message: "must have a key"}
@@ -92,8 +93,15 @@ func AESGCM(ring ...Key) (*AES, error) {
 			return nil, &KeyError{i, fmt.Sprintf("is the second one with the ID %q", key.ID)}
 		case len(key.Secret) != KeySize:
 			return nil, &KeyError{i, fmt.Sprintf("its Secret must have %d bytes, has %d", KeySize, len(key.Secret))}
+		case bytes.Equal(key.Secret, make([]byte, KeySize)):
+			return nil, &KeyError{i, "its Secret is all zeros: it was not filled"}
 		case key.Fingerprint && fingerprints >= 0:
 			return nil, &KeyError{i, "is the second one that fingerprints are made from"}
+		}
+		for before := range i {
+			if bytes.Equal(key.Secret, ring[before].Secret) {
+				return nil, &KeyError{i, fmt.Sprintf("has the Secret of key %d: another ID takes another key", before)}
+			}
 		}
 		block, err := aes.NewCipher(key.Secret)
 		if err != nil {
@@ -123,6 +131,9 @@ func (*AES) Local() {}
 
 // Encode implements [pgqueue.Codec].
 func (c *AES) Encode(_ context.Context, plain []byte, about pgqueue.CodecContext) ([]byte, string, error) {
+	if len(c.keys) == 0 {
+		return nil, "", &KeyError{Position: -1, Message: "has no key: make the codec with AESGCM"}
+	}
 	out := make([]byte, 0, len(plain)+overhead)
 	return c.keys[c.first].Seal(out, nil, plain, associated(about, c.first)), c.first, nil
 }
@@ -134,11 +145,11 @@ func (c *AES) Decode(_ context.Context, encoded []byte, key string, about pgqueu
 		return nil, &UnknownKeyError{ID: key}
 	}
 	if len(encoded) < overhead {
-		return nil, fmt.Errorf("aes256gcm: %d bytes are too few", len(encoded))
+		return nil, fmt.Errorf("aes256gcm: %d bytes are too few: %w", len(encoded), pgqueue.ErrAltered)
 	}
 	plain, err := aead.Open(make([]byte, 0, len(encoded)-overhead), nil, encoded, associated(about, key))
 	if err != nil {
-		return nil, fmt.Errorf("aes256gcm: %w", err) // which says nothing but that it failed
+		return nil, fmt.Errorf("aes256gcm: %w: %w", pgqueue.ErrAltered, err) // which says nothing but that it failed
 	}
 	return plain, nil
 }

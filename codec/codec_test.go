@@ -57,7 +57,7 @@ func TestAESGoesThereAndBack(t *testing.T) {
 // A value decrypts in its place and nowhere else.
 func TestAESBindsAValueToItsPlace(t *testing.T) {
 	t.Parallel()
-	c := ring(t, codec.Key{ID: "k1", Secret: secret(1)}, codec.Key{ID: "k2", Secret: secret(1)})
+	c := ring(t, codec.Key{ID: "k1", Secret: secret(1)}, codec.Key{ID: "k2", Secret: secret(2)})
 	data, _ := encode(t, c, `{"n":1}`)
 	for name, change := range map[string]func(*pgqueue.CodecContext, *string, *[]byte){
 		"schema": func(a *pgqueue.CodecContext, _ *string, _ *[]byte) { a.Schema = "other" },
@@ -73,8 +73,8 @@ func TestAESBindsAValueToItsPlace(t *testing.T) {
 	} {
 		where, key, changed := about, "k1", bytes.Clone(data)
 		change(&where, &key, &changed)
-		if plain, err := c.Decode(context.Background(), changed, key, where); err == nil {
-			t.Errorf("%s: decrypts to %q", name, plain)
+		if plain, err := c.Decode(context.Background(), changed, key, where); !errors.Is(err, pgqueue.ErrAltered) {
+			t.Errorf("%s: decrypts to %q, %v", name, plain, err)
 		}
 	}
 	// The bound is not a part of the place.
@@ -114,6 +114,8 @@ func TestAESRefusesBadKeys(t *testing.T) {
 		"odd id":       {{ID: `k"`, Secret: secret(1)}},
 		"AES-128":      {{ID: "k", Secret: make([]byte, 16)}},
 		"twice":        {good, good},
+		"zeros":        {good, {ID: "z", Secret: make([]byte, codec.KeySize)}},
+		"two names":    {good, {ID: "b", Secret: secret(2)}, {ID: "c", Secret: secret(7)}},
 		"fingerprints": {{ID: "a", Secret: secret(1), Fingerprint: true}, {ID: "b", Secret: secret(2), Fingerprint: true}},
 	} {
 		_, err := codec.AESGCM(keys...)
@@ -121,6 +123,19 @@ func TestAESRefusesBadKeys(t *testing.T) {
 		if !errors.As(err, &refused) || strings.Contains(err.Error(), "\x07") {
 			t.Errorf("%s: error %v", name, err)
 		}
+	}
+}
+
+// An AES that was not made by AESGCM says so, and encrypts nothing.
+func TestAESWithoutKeys(t *testing.T) {
+	t.Parallel()
+	var c codec.AES
+	var refused *codec.KeyError
+	if data, _, err := c.Encode(context.Background(), []byte("{}"), about); !errors.As(err, &refused) || !strings.Contains(err.Error(), "AESGCM") || data != nil {
+		t.Errorf("%x, %v", data, err)
+	}
+	if _, err := c.Decode(context.Background(), make([]byte, 50), "", about); !errors.Is(err, pgqueue.ErrUnknownKey) {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -160,8 +175,8 @@ func TestGzip(t *testing.T) {
 			t.Fatalf("%d bytes, %v", len(got), err)
 		}
 		for _, cut := range []int{0, 5, len(data) / 2, len(data) - 1} {
-			if got, err := c.Decode(context.Background(), data[:cut], "", about); err == nil {
-				t.Errorf("cut to %d of %d bytes it becomes %d", cut, len(data), len(got))
+			if got, err := c.Decode(context.Background(), data[:cut], "", about); !errors.Is(err, pgqueue.ErrAltered) {
+				t.Errorf("cut to %d of %d bytes it becomes %d, %v", cut, len(data), len(got), err)
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func (g *gzipCodec) Decode(_ context.Context, encoded []byte, _ string, about pg
 	}
 	defer g.readers.Put(r)
 	if err := r.Reset(bytes.NewReader(encoded)); err != nil {
-		return nil, fmt.Errorf("gunzip: %w", err)
+		return nil, fmt.Errorf("gunzip: %w: %w", pgqueue.ErrAltered, err)
 	}
 	// One byte more than allowed tells that there is more, whatever comes behind it.
 	var out bytes.Buffer
@@ -87,7 +87,7 @@ func (g *gzipCodec) Decode(_ context.Context, encoded []byte, _ string, about pg
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("the value is cut off")
 		}
-		return nil, fmt.Errorf("gunzip: %w", err)
+		return nil, fmt.Errorf("gunzip: %w: %w", pgqueue.ErrAltered, err)
 	}
 	if out.Len() > about.MaxSize {
 		return nil, fmt.Errorf("gunzip: %w: more than %d bytes", pgqueue.ErrTooLarge, about.MaxSize)

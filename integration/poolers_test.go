@@ -214,6 +214,119 @@ func TestPoolerListenerOnADirectConnection(t *testing.T) {
 	}
 }
 
+// An Await whose listener hears nothing because of the pooler finds the end of its job by polling, says so once, and stops listening
+// when the client is closed.
+func TestPoolerAwaitHearsNothing(t *testing.T) {
+	s := pooled(t, modeExec)
+	logged := newLogBook()
+	client := newClient(t, s.pool, s.db.Schema, pgqueue.WithLogger(slog.New(logged)))
+	mux, ran := newNotes()
+	serve(t, s.client, mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{queueName: {Poll: 100 * time.Millisecond}}, DisableListener: true})
+	awaitOne := func(n int, delay time.Duration, meanwhile func()) {
+		t.Helper()
+		enqueued, err := client.Enqueue(t.Context(), s.pool, noteJob{n}, pgqueue.OnQueue(queueName), pgqueue.WithDelay(delay))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() {
+			job, err := client.Await(ctx, enqueued.ID)
+			if err == nil && job.State != pgqueue.JobSucceeded {
+				err = fmt.Errorf("the job is %s", job.State)
+			}
+			ended <- err
+		}()
+		meanwhile()
+		if err := receive(t, ended, "the end of the Await"); err != nil {
+			t.Error(err)
+		}
+		receive(t, ran, "the job")
+	}
+	awaitOne(1, 0, func() {}) // nobody knows yet that nothing is heard
+	awaitOne(2, 7*time.Second, func() { logged.await(t, "listener: connection lost; queues live by their poll until it is back") })
+	awaitOne(3, time.Second, func() {})
+	warnings := 0
+	for _, message := range logged.all() {
+		if strings.HasPrefix(message, "listener: ") {
+			warnings++
+		}
+	}
+	if warnings != 1 {
+		t.Errorf("%d warnings of the listener, want one: %q", warnings, logged.all())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := client.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// An Await that listens past the pooler is told by messages that workers send through it.
+func TestPoolerAwaitOnADirectConnection(t *testing.T) {
+	s := pooled(t, modeExec)
+	sent := &heardSQL{}
+	client := newClient(t, s.pool, s.db.Schema, pgqueue.WithAwaitConn(func(ctx context.Context) (*pgx.Conn, error) {
+		config, err := pgx.ParseConfig(s.db.DirectURL)
+		if err != nil {
+			return nil, err
+		}
+		config.Tracer = sent
+		return pgx.ConnectConfig(ctx, config)
+	}))
+	mux, ran := newNotes()
+	worker := serve(t, s.client, mux, pgqueue.WorkerConfig{
+		Queues:       pgqueue.Queues{queueName: {Poll: 100 * time.Millisecond}},
+		ListenerConn: func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, s.db.DirectURL) },
+	})
+	until(t, "the worker listens", func() bool { return worker.Status().Listener.Connected }, func(listens bool) bool { return listens })
+	wire, err := pgx.Connect(t.Context(), s.db.DirectURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wire.Close(context.Background())
+	if _, err := wire.Exec(t.Context(), "LISTEN "+pgx.Identifier{migrations.ControlChannel(s.db.Schema)}.Sanitize()); err != nil {
+		t.Fatal(err)
+	}
+	enqueued, err := client.Enqueue(t.Context(), s.pool, noteJob{1}, pgqueue.OnQueue(queueName), pgqueue.WithDelay(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := client.Await(ctx, enqueued.ID)
+		ended <- err
+	}()
+	told := func(message string) {
+		t.Helper()
+		for {
+			got, err := wire.WaitForNotification(ctx)
+			if err != nil {
+				t.Fatalf("waited in vain for %q: %v", message, err)
+			}
+			if got.Payload == message {
+				return
+			}
+		}
+	}
+	told(fmt.Sprint("await ", enqueued.ID))
+	until(t, "the worker has heard", func() int64 { return worker.Status().Listener.Control }, func(n int64) bool { return n > 0 })
+	if _, err := s.pool.Exec(ctx, "UPDATE "+pgx.Identifier{s.db.Schema, "jobs"}.Sanitize()+" SET run_at = now() WHERE id = $1", enqueued.ID); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, ran, "the job")
+	told(fmt.Sprint("done ", enqueued.ID))
+	if err := receive(t, ended, "the end of the Await"); err != nil {
+		t.Error(err)
+	}
+	if len(sent.with("LISTEN ")) != 2 { // to the control channel and, for its echo, to one of its own
+		t.Errorf("the direct connection sent %q, want two LISTEN", sent.with(""))
+	}
+}
+
 // heardSQL notes the statements of a pool and of the connections that are like its own.
 type heardSQL struct {
 	mu   sync.Mutex

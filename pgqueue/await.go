@@ -80,6 +80,9 @@ func (c *Client) Await(ctx context.Context, id int64) (*JobStatus, error) {
 // other errors are those of Await and of encoding/json.
 func AwaitResult[R any](ctx context.Context, client *Client, id int64) (R, error) {
 	var result R
+	if client == nil {
+		return result, fmt.Errorf("await the result of job %d: %w", id, invalid("client", "must not be nil"))
+	}
 	job, err := client.Await(ctx, id)
 	if err != nil {
 		return result, err

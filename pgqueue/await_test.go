@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pgqueue/pgqueue/internal/pgproxy"
 	"github.com/pgqueue/pgqueue/pgqueue"
 	"github.com/pgqueue/pgqueue/pgqueuetest"
 )
@@ -204,6 +205,10 @@ func TestAwaitResult(t *testing.T) {
 	cancelled := enqueue(t, client, db.Pool, task{Do: "cancel"}).ID
 	drain(t, client, mux, pgqueue.WorkerConfig{})
 	ctx := testContext(t)
+	var refused *pgqueue.ValidationError
+	if _, err := pgqueue.AwaitResult[int](ctx, nil, number); !errors.As(err, &refused) || refused.Field != "client" {
+		t.Errorf("without a client: %v", err)
+	}
 	if got, err := pgqueue.AwaitResult[int](ctx, client, number); err != nil || got != 9007199254740992 {
 		t.Errorf("%d, %v", got, err)
 	}
@@ -375,21 +380,29 @@ func TestAwaitSurvivesTheLossOfItsConnection(t *testing.T) {
 	db := pgqueuetest.New(t)
 	client := quietClient(t, db.Pool)
 	proxy, pool := throughProxy(t, db.Pool)
-	caller := quietClient(t, pool, byMessage())
+	// The connection that listens has a proxy of its own: behind a pooler it leads past it.
+	wire, straight := throughProxy(t, poolLike(t, db.Pool, func(config *pgxpool.Config) { config.ConnConfig = directly(t, config.ConnConfig) }))
+	caller := quietClient(t, pool, byMessage(), pgqueue.WithAwaitConn(func(ctx context.Context) (*pgx.Conn, error) {
+		return pgx.ConnectConfig(ctx, straight.Config().ConnConfig)
+	}))
 	id := enqueue(t, client, db.Pool, task{}, pgqueue.WithDelay(time.Hour)).ID
 	ended := await(t, caller, id)
 	eventually(t, "it listens", func() bool {
 		return one[int](t, db.Pool, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'listen %'`) > 0
 	})
-	proxy.Refuse(true)
-	proxy.Cut()
+	for _, way := range []*pgproxy.Proxy{proxy, wire} {
+		way.Refuse(true)
+		way.Cut()
+	}
 	if _, err := client.Cancel(testContext(t), db.Pool, id); err != nil {
 		t.Fatal(err)
 	}
 	if len(ended) != 0 {
 		t.Fatalf("ended without a database: %+v", <-ended)
 	}
+	pool.Reset() // the connections that were cut: the one look that a message brings must not fail on them
 	proxy.Refuse(false)
+	wire.Refuse(false)
 	if end := receive(t, ended, "the end"); end.err != nil || end.job.State != pgqueue.JobCancelled {
 		t.Errorf("%+v, %v", end.job, end.err)
 	}

@@ -22,7 +22,8 @@ type Codec interface {
 	// as nil means that the codec has nothing to do with this value, such as one that is too short to be compressed.
 	Encode(ctx context.Context, plain []byte, about CodecContext) (encoded []byte, key string, err error)
 	// Decode returns what Encode was given. It refuses what is larger than about.MaxSize, if it can be that, and returns
-	// an error that is [ErrUnknownKey] where it has no such key. While its key service is away it may return [Snooze] or [Pause],
+	// an error that is [ErrUnknownKey] where it has no such key, and [ErrAltered] where a cipher finds that the value is not what was
+	// encoded. Any other error means that the codec failed; its words are logged at debug level, and stored nowhere. While its key service is away it may return [Snooze] or [Pause],
 	// so that jobs wait and do not die of it.
 	Decode(ctx context.Context, encoded []byte, key string, about CodecContext) (plain []byte, err error)
 }
@@ -72,6 +73,8 @@ var (
 	ErrNoCodec = errors.New("there is no such codec here")
 	// ErrNotEncoded means that a value is stored as plaintext, and the client is strict, see [WithStrictCodec].
 	ErrNotEncoded = errors.New("the value is not encoded")
+	// ErrAltered means that a codec which checks values found this one wanting.
+	ErrAltered = errors.New("it was changed, belongs elsewhere, or was encoded with another key of that name")
 	// ErrTooLarge means that a value is larger when decoded than it may be.
 	ErrTooLarge = errors.New("the decoded value is too large")
 
@@ -105,15 +108,12 @@ func (e *CodecError) Reason() string { return e.text(e.why()) }
 // why is the reason alone.
 func (e *CodecError) why() string {
 	for _, known := range []error{
-		ErrUnknownKey, ErrNoCodec, ErrNotEncoded, ErrTooLarge, errMalformed, errNoJSON, errCodecStuck, errCodecPanics,
+		ErrUnknownKey, ErrNoCodec, ErrNotEncoded, ErrAltered, ErrTooLarge, errMalformed, errNoJSON, errCodecStuck, errCodecPanics,
 		context.DeadlineExceeded, context.Canceled,
 	} {
 		if errors.Is(e.cause, known) {
 			return known.Error()
 		}
-	}
-	if e.Decoding {
-		return "it was changed, belongs elsewhere, or was encoded with another key of that name"
 	}
 	return "the codec failed"
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"unicode/utf8"
 
@@ -65,6 +66,7 @@ func (c *codecs) openPayload(ctx context.Context, row *jobstore.Row) (json.RawMe
 	}
 	plain, err := c.open(ctx, FieldPayload, row.Kind, row.Payload, c != nil && c.strict)
 	if err != nil {
+		c.logWords(ctx, err)
 		return row.Payload, undecodable(row, err)
 	}
 	return plain, nil
@@ -79,6 +81,29 @@ func undecodable(row *jobstore.Row, err error) error {
 		reason = failed.Reason()
 	}
 	return runner.Coded(runner.CodeUndecodable, runner.Safe(&reasoned{text: row.String() + ": " + reason, cause: err}))
+}
+
+// logWords logs what a codec says of its failure where people are told no more than that it failed. It is for debugging, because it
+// might quote what the codec was given.
+func (c *codecs) logWords(ctx context.Context, err error) {
+	var failed *CodecError
+	if c == nil || !errors.As(err, &failed) || !c.logger.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	if words := wordsOf(failed.cause); words != failed.why() {
+		c.logger.DebugContext(ctx, "pgqueue: text of an error of a codec", "codec", failed.Codec, "kind", failed.Kind, "field", string(failed.Field),
+			"error", words)
+	}
+}
+
+// wordsOf calls Error, which is the codec's code and may panic.
+func wordsOf(err error) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = fmt.Sprintf("(%T, whose Error method panicked)", err)
+		}
+	}()
+	return err.Error()
 }
 
 // reasoned is an error with a text that quotes nothing.
@@ -99,6 +124,7 @@ func (c *codecs) sealMessage(ctx context.Context, kind, message string) string {
 	if err == nil {
 		return string(sealed)
 	}
+	c.logWords(ctx, err)
 	reason := "unknown"
 	var failed *CodecError
 	if errors.As(err, &failed) {
@@ -159,6 +185,7 @@ func (c *codecs) showStrictly(ctx context.Context, field CodecField, kind, store
 	if errors.As(err, &failed) {
 		reason = failed.why()
 	}
+	c.logWords(ctx, err)
 	return []byte(stored), sealedOf(stored, len(stored), reason)
 }
 

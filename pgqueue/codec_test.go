@@ -231,6 +231,14 @@ func TestUndecodablePayloads(t *testing.T) {
 			[]pgqueue.ClientOption{pgqueue.WithCodec(codec.Gzip(1))}, "too large"},
 		"no JSON": {sealed("greet", &fakeCodec{encode: func(context.Context, []byte) ([]byte, error) { return []byte("{"), nil }}),
 			[]pgqueue.ClientOption{pgqueue.WithCodec(&fakeCodec{})}, "no JSON"},
+		"its own error": {sealed("greet", &fakeCodec{}), []pgqueue.ClientOption{pgqueue.WithCodec(&fakeCodec{
+			decode: func(ctx context.Context, data []byte) ([]byte, error) {
+				plain, err := turn(ctx, data, nil)
+				if bytes.Contains(plain, []byte(planted)) {
+					return nil, errors.New("kms 503 " + planted)
+				}
+				return plain, err
+			}})}, "with fake: the codec failed"},
 		"panic": {sealed("greet", &fakeCodec{}), []pgqueue.ClientOption{pgqueue.WithCodec(&fakeCodec{
 			decode: func(ctx context.Context, data []byte) ([]byte, error) {
 				plain, err := turn(ctx, data, nil)
@@ -286,6 +294,28 @@ func TestUndecodablePayloads(t *testing.T) {
 		if ran != 2 || middle.Load() != 2 {
 			t.Errorf("%s: %d jobs of the batch have run, and the middleware has seen %d errors", name, ran, middle.Load())
 		}
+	}
+}
+
+// What a codec says of its failure is in the log, for debugging, and nowhere else.
+func TestTheWordsOfACodecAreLoggedForDebugging(t *testing.T) {
+	t.Parallel()
+	db := pgqueuetest.New(t)
+	for level, want := range map[slog.Level]bool{slog.LevelDebug: true, slog.LevelInfo: false} {
+		logs := &safeBuffer{}
+		client := newClient(t, db.Pool, pgqueue.WithLogger(slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: level}))),
+			pgqueue.WithCodec(&fakeCodec{decode: func(context.Context, []byte) ([]byte, error) { return nil, errors.New("kms 503") }}))
+		mux := pgqueue.NewMux()
+		pgqueue.Handle(mux, func(context.Context, *pgqueue.Job[greet]) error { return nil })
+		enqueue(t, client, db.Pool, greet{}, pgqueue.WithMaxAttempts(1))
+		drain(t, client, mux, pgqueue.WorkerConfig{})
+		if text := logs.String(); strings.Contains(text, "kms 503") != want || !strings.Contains(text, "the codec failed") {
+			t.Errorf("%s: logged %s", level, text)
+		}
+	}
+	// A codec of AES without keys is no panic.
+	if _, err := newClient(t, db.Pool, pgqueue.WithCodec(&codec.AES{})).Enqueue(testContext(t), db.Pool, greet{}); err == nil || !strings.Contains(err.Error(), "make the codec with AESGCM") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -11,11 +11,36 @@ import (
 const maxReasonBytes = 1024
 
 var (
-	// ErrNotFound means that no job of this number is in a state in which the wish could be fulfilled.
+	// ErrNotFound means that no job of this number is in a state in which the wish could be fulfilled: there is none, or no longer
+	// one, or it has ended, see [ErrJobEnded].
 	ErrNotFound = errors.New("there is no such job")
+	// ErrJobEnded is returned in place of [ErrNotFound], which it is too for errors.Is, by what changes single jobs, for a job that has
+	// ended and can be changed no more in that way. The error says how it ended. Where the role may not read the tables, as an operator
+	// who is no viewer, it is ErrNotFound alone.
+	ErrJobEnded error = endedError{}
 	// ErrJobLive is returned by [Client.Retry] for a job that has not ended.
 	ErrJobLive = errors.New("the job is live")
 )
+
+// endedError is ErrJobEnded.
+type endedError struct{}
+
+func (endedError) Error() string        { return "the job has ended" }
+func (endedError) Is(target error) bool { return target == ErrNotFound }
+
+// notFound is the error about a job that something could not be done to because there is none, or none any more, such as could be
+// changed.
+func (c *Client) notFound(ctx context.Context, q Querier, doing string, id int64) error {
+	state, err := c.store.EndedAs(ctx, q, id)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s job %d: %w, and whether it has ended could not be read: %w", doing, id, ErrNotFound, err)
+	case state == "":
+		return fmt.Errorf("%s job %d: %w", doing, id, ErrNotFound)
+	default:
+		return fmt.Errorf("%s job %d: %w: it is %s", doing, id, ErrJobEnded, state)
+	}
+}
 
 // KeyTakenError is returned by [Client.Retry] when a newer live job has the key: only one may be live. Nothing was
 // changed. Cancel the newer one, or leave the older one where it is.
@@ -46,7 +71,7 @@ func (c *Client) PauseQueue(ctx context.Context, q Querier, queue, reason string
 			return fmt.Errorf("pause queue: %w", err)
 		}
 	}
-	return c.store.Pause(ctx, q, queue, reason)
+	return c.schemaError(c.store.Pause(ctx, q, queue, reason))
 }
 
 // ResumeQueue ends the pause of a queue and wakes its workers. A queue that is not paused stays as it is. The same from
@@ -55,7 +80,7 @@ func (c *Client) ResumeQueue(ctx context.Context, q Querier, queue string) error
 	if err := checkControl(q, queue); err != nil {
 		return fmt.Errorf("resume queue: %w", err)
 	}
-	return c.store.Resume(ctx, q, queue)
+	return c.schemaError(c.store.Resume(ctx, q, queue))
 }
 
 func checkControl(q Querier, queue string) error {
@@ -80,8 +105,8 @@ func runsOn(q Querier) error {
 // it was. Its attempt number goes on rising, so nothing that an old attempt still writes can count.
 //
 // It returns a [*KeyTakenError] when a newer live job has its key, [ErrJobLive] when the job has not ended (a second retry
-// of the same job, say), and [ErrNotFound] when no failed or dead job has this number. All three leave the transaction
-// usable and the job where it is. The same from SQL: SELECT * FROM pgqueue.retry(17).
+// of the same job, say), [ErrJobEnded] when it has succeeded or was cancelled, and [ErrNotFound] when no job has this number. All of
+// them leave the transaction usable and the job where it is. The same from SQL: SELECT * FROM pgqueue.retry(17).
 func (c *Client) Retry(ctx context.Context, q Querier, id int64) error {
 	if err := runsOn(q); err != nil {
 		return fmt.Errorf("retry job %d: %w", id, err)
@@ -89,7 +114,7 @@ func (c *Client) Retry(ctx context.Context, q Querier, id int64) error {
 	outcome, other, err := c.store.Retry(ctx, q, id)
 	switch {
 	case err != nil:
-		return err
+		return c.schemaError(err)
 	case outcome == jobstore.Retried:
 		return nil
 	case outcome == jobstore.KeyTaken:
@@ -97,7 +122,7 @@ func (c *Client) Retry(ctx context.Context, q Querier, id int64) error {
 	case outcome == jobstore.StillLive:
 		return fmt.Errorf("retry job %d: %w", id, ErrJobLive)
 	default:
-		return fmt.Errorf("retry job %d: %w", id, ErrNotFound)
+		return c.notFound(ctx, q, "retry", id)
 	}
 }
 
@@ -107,7 +132,7 @@ func (c *Client) Retry(ctx context.Context, q Querier, id int64) error {
 // handler returns an error; if it returns nil nevertheless, the job has succeeded. A handler that ignores its context goes on, and its
 // job and key stay taken until it returns or its lease ends. A new input that is enqueued meanwhile withdraws the request.
 //
-// [ErrNotFound] means that no live job has this number. Cancel always sends a NOTIFY, so q cannot be a transaction that PREPARE TRANSACTION
+// [ErrNotFound] means that no live job has this number, and is [ErrJobEnded] where it has ended. Cancel always sends a NOTIFY, so q cannot be a transaction that PREPARE TRANSACTION
 // ends. The same from SQL: SELECT pgqueue.cancel(17).
 func (c *Client) Cancel(ctx context.Context, q Querier, id int64) (JobState, error) {
 	if err := runsOn(q); err != nil {
@@ -116,21 +141,21 @@ func (c *Client) Cancel(ctx context.Context, q Querier, id int64) (JobState, err
 	outcome, err := c.store.Cancel(ctx, q, id)
 	switch {
 	case err != nil:
-		return "", err
+		return "", c.schemaError(err)
 	case outcome == jobstore.CancelledNow:
 		return JobCancelled, nil
 	case outcome == jobstore.CancelRequested:
 		return JobRunning, nil
 	default:
-		return "", fmt.Errorf("cancel job %d: %w", id, ErrNotFound)
+		return "", c.notFound(ctx, q, "cancel", id)
 	}
 }
 
 // SetMaxAttempts changes how many attempts of a job may fail, from 1 to 32,767, and returns the state in which the job is
 // then. A pending job of which that many have failed already is [JobDead] at once, so that it neither hides nor runs
 // again; a running one is decided by the end of its run; a failed or dead one keeps the number for its [Client.Retry].
-// [ErrNotFound] means that no live, failed or dead job has this number. The same from SQL:
-// SELECT pgqueue.set_max_attempts(17, 20).
+// [ErrNotFound] means that no live, failed or dead job has this number, and is [ErrJobEnded] where it has ended otherwise. The same
+// from SQL: SELECT pgqueue.set_max_attempts(17, 20).
 func (c *Client) SetMaxAttempts(ctx context.Context, q Querier, id int64, n int) (JobState, error) {
 	if err := runsOn(q); err != nil {
 		return "", fmt.Errorf("set max attempts of job %d: %w", id, err)
@@ -141,10 +166,10 @@ func (c *Client) SetMaxAttempts(ctx context.Context, q Querier, id int64, n int)
 	}
 	state, err := c.store.SetMaxAttempts(ctx, q, id, n)
 	if err != nil {
-		return "", err
+		return "", c.schemaError(err)
 	}
 	if state == jobstore.NotFound {
-		return "", fmt.Errorf("set max attempts of job %d: %w", id, ErrNotFound)
+		return "", c.notFound(ctx, q, "set max attempts of", id)
 	}
 	return JobState(state), nil
 }

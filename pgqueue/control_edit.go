@@ -12,8 +12,8 @@ import (
 // Reschedule sets when a pending job is due, and wakes workers. The zero time, and one that has passed, mean now; a job that is due
 // already then keeps its place in line. It also brings a job forward that waits for a retry, and spends nothing.
 //
-// [ErrJobRunning] means that the job runs, and [ErrNotFound] that no live job has this number; both leave the transaction usable and
-// the job as it is. The same from SQL: SELECT pgqueue.reschedule(17, now() + interval '1 h').
+// [ErrJobRunning] means that the job runs, [ErrJobEnded] that it has ended, and [ErrNotFound] that no live job has this number; all leave
+// the transaction usable and the job as it is. The same from SQL: SELECT pgqueue.reschedule(17, now() + interval '1 h').
 func (c *Client) Reschedule(ctx context.Context, q Querier, id int64, at time.Time) error {
 	if err := runsOn(q); err != nil {
 		return fmt.Errorf("reschedule job %d: %w", id, err)
@@ -31,14 +31,14 @@ func (c *Client) Reschedule(ctx context.Context, q Querier, id int64, at time.Ti
 	case outcome == jobstore.StillRunning:
 		return fmt.Errorf("reschedule job %d: %w", id, ErrJobRunning)
 	default:
-		return fmt.Errorf("reschedule job %d: %w", id, ErrNotFound)
+		return c.notFound(ctx, q, "reschedule", id)
 	}
 }
 
 // SetPriority changes the priority of a job, from [PriorityFresh] to [PriorityCatchUp], and returns the state in which the job is. It keeps
 // its due time, and with it its place among the jobs of the new priority. For a running job it counts from the next attempt on;
-// a failed or dead one keeps it for its [Client.Retry]. [ErrNotFound] means that no live, failed or dead job has this number.
-// The same from SQL: SELECT pgqueue.set_priority(17, 1).
+// a failed or dead one keeps it for its [Client.Retry]. [ErrNotFound] means that no live, failed or dead job has this number, and is
+// [ErrJobEnded] where it has ended otherwise. The same from SQL: SELECT pgqueue.set_priority(17, 1).
 func (c *Client) SetPriority(ctx context.Context, q Querier, id int64, priority int) (JobState, error) {
 	if err := runsOn(q); err != nil {
 		return "", fmt.Errorf("set priority of job %d: %w", id, err)
@@ -51,7 +51,7 @@ func (c *Client) SetPriority(ctx context.Context, q Querier, id int64, priority 
 		return "", c.schemaError(err)
 	}
 	if state == jobstore.NotFound {
-		return "", fmt.Errorf("set priority of job %d: %w", id, ErrNotFound)
+		return "", c.notFound(ctx, q, "set priority of", id)
 	}
 	return JobState(state), nil
 }
@@ -74,8 +74,8 @@ func checkPriority(priority int) error {
 // the job. With codecs it is stored encoded.
 //
 // generation is the input that you looked at, the Generation of [JobDetail.Version]: if the job has another one by now, nothing is changed
-// and the error is a [*ChangedError]. Zero means any. [ErrNotFound] means that no live job has this number; for failed and dead
-// ones there is [Client.RetryWith]. The same from SQL: SELECT pgqueue.edit_payload(17, '{"n": 1}').
+// and the error is a [*ChangedError]. Zero means any. [ErrNotFound] means that no live job has this number, and is [ErrJobEnded] where
+// it has ended; for failed and dead ones there is [Client.RetryWith]. The same from SQL: SELECT pgqueue.edit_payload(17, '{"n": 1}').
 func (c *Client) EditPayload(ctx context.Context, q Querier, id int64, payload any, generation int) (JobState, error) {
 	stored, err := c.editedPayload(ctx, q, id, payload)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *Client) EditPayload(ctx context.Context, q Querier, id int64, payload a
 	case outcome == jobstore.Changed:
 		return "", c.changedGeneration(ctx, q, id, generation)
 	default:
-		return "", fmt.Errorf("edit job %d: %w", id, ErrNotFound)
+		return "", c.notFound(ctx, q, "edit", id)
 	}
 }
 
@@ -117,7 +117,7 @@ func (c *Client) RetryWith(ctx context.Context, q Querier, id int64, payload any
 	case outcome == jobstore.Changed:
 		return c.changedGeneration(ctx, q, id, generation)
 	default:
-		return fmt.Errorf("retry job %d: %w", id, ErrNotFound)
+		return c.notFound(ctx, q, "retry", id)
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 )
 
 // Inspector is for people and their tools: it looks at jobs, queues and workers, and acts on them, one by one or all that
-// match a [Filter]. The command line and the web console are built on it and on nothing else. It needs no [Client], and
-// runs no job.
+// match a [Filter]. A command line tool or a web console needs nothing else; pgqueue brings none. It needs no [Client], and runs no
+// job.
 //
 // Every read is bounded: it takes its rows from an index, and looks at a fixed number of them whatever the tables hold. So
 // it may be asked at ten million rows, and on a read-only standby. What that means for a list whose filter has no index is
@@ -140,6 +140,9 @@ func endTx(ctx context.Context, tx pgx.Tx, err error) error {
 
 // explained tells what a tool can say better than Postgres: that the tables of this version are not there.
 func explained(err error) error {
+	if errors.Is(err, ErrSchema) {
+		return err
+	}
 	switch postgresCode(err) {
 	case "42P01", "42883", "42703", "3F000": // no such table, function, column, schema
 		return fmt.Errorf("%w: %w", ErrSchema, err)

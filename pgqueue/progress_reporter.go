@@ -17,7 +17,8 @@ const (
 )
 
 // progressReporter writes what the handlers of a worker say about how far they are: the latest of each job, at most once a second, in one
-// statement a queue. As long as no handler says anything its loop sleeps.
+// statement a queue, and what an attempt said last before its job is given back, see ending. As long as no handler says anything its
+// loop sleeps.
 type progressReporter struct {
 	worker  *Worker
 	timeout time.Duration // of one statement
@@ -27,8 +28,9 @@ type progressReporter struct {
 	mutex  sync.Mutex
 	latest map[int64]said // by job: not written yet
 	over   map[int64]int  // jobs that have ended, with their attempts: what was said is to be deleted
-
-	// The loop's own.
+	// under is what the loop is writing, and written is closed when it has, or has put it back. Nil while it writes nothing.
+	under   map[int64]said
+	written chan struct{}
 	refused time.Time // when a statement was not allowed
 	failing bool      // logged
 }
@@ -134,28 +136,30 @@ func (p *progressReporter) last(ctx context.Context) {
 	clear(p.over)
 }
 
-// take removes and returns what is to be written.
-func (p *progressReporter) take() (latest map[int64]said, over map[int64]int) {
+// take removes and returns what is to be written. done must be called when it was.
+func (p *progressReporter) take() (latest map[int64]said, over map[int64]int, done func()) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	latest, over = p.latest, p.over
 	p.latest, p.over = map[int64]said{}, map[int64]int{}
-	return latest, over
+	p.under, p.written = latest, make(chan struct{})
+	return latest, over, func() {
+		p.mutex.Lock()
+		defer p.mutex.Unlock()
+		close(p.written)
+		p.under, p.written = nil, nil
+	}
 }
 
 // flush writes what was said, and deletes what was said about jobs that have ended. In this order: a job that ends between the two
 // had its last value deleted from what is to be written, or is found over the next time.
 func (p *progressReporter) flush(ctx context.Context) {
-	latest, over := p.take()
-	if !p.refused.IsZero() && time.Since(p.refused) < progressRest {
+	latest, over, done := p.take()
+	defer done()
+	if p.rests() {
 		return // dropped: a value of a minute ago is worth nothing
 	}
-	var err error
-	for queue, values := range byQueue(latest) {
-		if err = p.worker.client.store.WriteProgress(ctx, p.worker.pool, queue, values); err != nil {
-			break
-		}
-	}
+	err := p.write(ctx, latest)
 	if err == nil && len(over) > 0 {
 		ids, attempts := make([]int64, 0, len(over)), make([]int32, 0, len(over))
 		for id, attempt := range over {
@@ -163,6 +167,68 @@ func (p *progressReporter) flush(ctx context.Context) {
 		}
 		err = p.worker.client.store.ForgetProgress(ctx, p.worker.pool, ids, attempts)
 	}
+	p.settle(ctx, err, latest, over)
+}
+
+// ending writes what attempts said last, before their jobs are given back: behind that, the next attempt may have begun, which would not
+// find it, and whose number keeps it from being written at all. Where nothing is left to write it sends nothing. It gives up with ctx:
+// jobs do not wait for it.
+func (p *progressReporter) ending(ctx context.Context, rows []*jobstore.Row) {
+	p.await(ctx, rows)
+	latest := map[int64]said{}
+	p.mutex.Lock()
+	for _, row := range rows {
+		if one, ok := p.latest[row.ID]; ok && one.attempt == row.Attempt {
+			latest[row.ID] = one
+			delete(p.latest, row.ID)
+		}
+	}
+	p.mutex.Unlock()
+	if len(latest) == 0 || p.rests() {
+		return
+	}
+	p.settle(ctx, p.write(ctx, latest), latest, nil)
+}
+
+// await waits while the loop is writing something about rows.
+func (p *progressReporter) await(ctx context.Context, rows []*jobstore.Row) {
+	p.mutex.Lock()
+	written, found := p.written, false
+	for _, row := range rows {
+		if _, ok := p.under[row.ID]; ok {
+			found = true
+			break
+		}
+	}
+	p.mutex.Unlock()
+	if !found {
+		return
+	}
+	select {
+	case <-written:
+	case <-ctx.Done():
+	}
+}
+
+// rests says that the role may not write, and that it is not time to try again.
+func (p *progressReporter) rests() bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return !p.refused.IsZero() && time.Since(p.refused) < progressRest
+}
+
+// write sends a statement a queue.
+func (p *progressReporter) write(ctx context.Context, latest map[int64]said) error {
+	for queue, values := range byQueue(latest) {
+		if err := p.worker.client.store.WriteProgress(ctx, p.worker.pool, queue, values); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle logs what became of a write, and keeps what may be written yet.
+func (p *progressReporter) settle(ctx context.Context, err error, latest map[int64]said, over map[int64]int) {
 	p.note(ctx, err)
 	if err != nil && !notAllowed(err) && !badValue(err) {
 		p.keep(latest, over)
@@ -203,25 +269,31 @@ func (p *progressReporter) keep(latest map[int64]said, over map[int64]int) {
 // note logs what is new: once that the role may not, and the first of a row of other failures.
 func (p *progressReporter) note(ctx context.Context, err error) {
 	logger := p.worker.logger
+	p.mutex.Lock()
+	failing, refused := p.failing, !p.refused.IsZero()
+	stopping := err != nil && ctx.Err() != nil && context.Cause(ctx) == context.Canceled // the worker stops; it is tried once more
 	switch {
 	case err == nil:
-		p.refused = time.Time{}
-		if p.failing {
-			p.failing = false
-			logger.Info("pgqueue: the progress of jobs is written again")
-		}
+		p.refused, p.failing = time.Time{}, false
 	case notAllowed(err):
-		if p.refused.IsZero() {
+		p.refused = time.Now()
+	case !stopping:
+		p.failing = true
+	}
+	p.mutex.Unlock()
+	switch {
+	case err == nil && failing:
+		logger.Info("pgqueue: the progress of jobs is written again")
+	case err == nil:
+	case notAllowed(err):
+		if !refused {
 			logger.Warn("pgqueue: the worker may not write the progress of jobs, and works without; docs/roles.md has the GRANT", "error", err)
 		}
-		p.refused = time.Now()
-	case ctx.Err() != nil && context.Cause(ctx) == context.Canceled: // the worker stops; it is tried once more
-	default:
+	case !stopping:
 		level := slog.LevelWarn
-		if p.failing {
+		if failing {
 			level = slog.LevelDebug
 		}
-		p.failing = true
 		logger.Log(ctx, level, "pgqueue: the progress of jobs could not be written", "error", err)
 	}
 }

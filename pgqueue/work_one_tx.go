@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -100,7 +101,16 @@ func (c *Client) notWorked(ctx context.Context, tx pgx.Tx, mux *Mux, id int64) e
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: it is %s: %s", ErrNotWorked, job.State, why)
+	return fmt.Errorf("%w: it is %s: %s", ErrNotWorked, job.State, withoutOwnLock(why))
+}
+
+// ownLock is what why_not_running says first of a job that the transaction which asks has changed. Here that is so of most: tx has
+// enqueued them. It keeps tx from nothing.
+const ownLock = "your own transaction has changed or locked its row and is not committed"
+
+// withoutOwnLock leaves ownLock out where there is another reason.
+func withoutOwnLock(why string) string {
+	return strings.Replace(why, "because "+ownLock+".\nAlso: ", "because ", 1)
 }
 
 // watchOne keeps how one attempt ended.

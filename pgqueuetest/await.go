@@ -27,6 +27,9 @@ const (
 // why it does not run.
 func Await(t testing.TB, client *pgqueue.Client, id int64) *pgqueue.JobStatus {
 	t.Helper()
+	if client == nil {
+		t.Fatalf("pgqueuetest: await job %d: client must not be nil", id)
+	}
 	return awaitFor(t, client, id, patienceOf(t))
 }
 
@@ -55,6 +58,12 @@ func awaitFor(t testing.TB, client *pgqueue.Client, id int64, patience time.Dura
 //	event := pgqueuetest.WaitFor(t, sub, func(e pgqueue.Event) bool { return e.Job.ID == id && e.Outcome == runner.Dead })
 func WaitFor(t testing.TB, sub *pgqueue.Subscription, match func(pgqueue.Event) bool) pgqueue.Event {
 	t.Helper()
+	switch {
+	case sub == nil:
+		t.Fatalf("pgqueuetest: wait for an event: sub must not be nil; see Worker.Subscribe")
+	case match == nil:
+		t.Fatalf("pgqueuetest: wait for an event: match must not be nil")
+	}
 	return waitFor(t, sub, match, patienceOf(t))
 }
 

@@ -101,6 +101,21 @@ func TestWaitForFindsTheEvent(t *testing.T) {
 	}
 }
 
+// A call that forgot something says what.
+func TestHelpersWithoutTheirArguments(t *testing.T) {
+	t.Parallel()
+	for want, call := range map[string]func(testing.TB){
+		"db must not be nil":     func(t testing.TB) { NewClock(t, nil) },
+		"sub must not be nil":    func(t testing.TB) { WaitFor(t, nil, func(pgqueue.Event) bool { return true }) },
+		"match must not be nil":  func(t testing.TB) { WaitFor(t, &pgqueue.Subscription{}, nil) },
+		"client must not be nil": func(t testing.TB) { Await(t, nil, 1) },
+	} {
+		if text := message(t, call); !strings.Contains(text, want) {
+			t.Errorf("%q, want %q", text, want)
+		}
+	}
+}
+
 // The message of a wait in vain lists what came instead, the latest ones, and what was missed.
 func TestWaitForListsWhatCame(t *testing.T) {
 	t.Parallel()

@@ -3,12 +3,14 @@ package pgqueuetest
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pgqueue/pgqueue/migrations"
 )
@@ -27,7 +29,7 @@ type Clock struct {
 // NewClock gives the test a clock that it can move, in place of the database's own: what clients, workers, drains, schedules and
 // pgqueue's SQL functions call now is the clock's time from then on, and what the test asks with an unqualified now() too. At
 // first it shows the server's time. Call it before anything else is done with the database: sessions that were opened before, but
-// idle ones of db.Pool, do not see it.
+// idle ones of db.Pool, do not see it. A database has one clock: a second call ends the test.
 //
 //	clock := pgqueuetest.NewClock(t, db)
 //	client.Enqueue(ctx, db.Pool, Remind{}, pgqueue.WithDelay(3*time.Hour))
@@ -43,6 +45,9 @@ type Clock struct {
 // at all.
 func NewClock(t testing.TB, db *DB) *Clock {
 	t.Helper()
+	if db == nil {
+		t.Fatalf("pgqueuetest: make a clock: db must not be nil")
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), cleanupTimeout)
 	defer cancel()
 	c := &Clock{t: t, db: db, statements: clockStatements(db.Schema)}
@@ -51,7 +56,11 @@ func NewClock(t testing.TB, db *DB) *Clock {
 		t.Fatalf("pgqueuetest: make a clock: %v", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	if err := c.install(ctx, conn); err != nil {
+	err = c.install(ctx, conn)
+	if hasClock(err) {
+		t.Fatalf("pgqueuetest: make a clock: the database has one already: call NewClock once, and hand the *Clock on (%v)", err)
+	}
+	if err != nil {
 		t.Fatalf("pgqueuetest: make a clock: %v", err)
 	}
 	if db.URL != db.DirectURL {
@@ -69,6 +78,12 @@ func NewClock(t testing.TB, db *DB) *Clock {
 			"connection string or the role? (%v)", err)
 	}
 	return c
+}
+
+// hasClock tells whether an error of install means that another NewClock was there before: duplicate_schema, or of two at once, unique_violation.
+func hasClock(err error) bool {
+	var fromServer *pgconn.PgError
+	return errors.As(err, &fromServer) && (fromServer.Code == "42P06" || fromServer.Code == "23505")
 }
 
 // clockStatements are the sections of clock.sql by name.

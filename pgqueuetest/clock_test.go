@@ -54,6 +54,20 @@ func TestClockMakesScheduledJobsDue(t *testing.T) {
 	}
 }
 
+// A database has one clock, and a second call says so.
+func TestASecondClock(t *testing.T) {
+	t.Parallel()
+	db := New(t)
+	clock := NewClock(t, db)
+	clock.Advance(time.Hour)
+	if text := message(t, func(t testing.TB) { NewClock(t, db) }); !strings.Contains(text, "has one already") {
+		t.Errorf("it says %q", text)
+	}
+	if now := clock.Now(); !nearTime(now, time.Now().Add(time.Hour)) {
+		t.Errorf("the first one shows %v", now)
+	}
+}
+
 // A worker that sleeps for hours is woken by the clock, and by nothing else: no hint comes with the jobs.
 func TestClockWakesWorkers(t *testing.T) {
 	t.Parallel()

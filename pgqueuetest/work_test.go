@@ -114,11 +114,15 @@ func TestWorkTxSaysWhyNot(t *testing.T) {
 	<-ran
 	strange := enqueue(t, client, tx, goodbye{})
 	behind := enqueue(t, client, tx, welcome{}) // which a claim from there would find
+	if err := client.PauseKind(t.Context(), tx, pgqueue.KindPause{Kind: "welcome", Queue: "default"}); err != nil {
+		t.Fatal(err)
+	}
 	for what, c := range map[string]struct {
 		id   int64
 		word string
 	}{
-		"paused":     {paused, "paused"},
+		"kind":       {behind, `does not run, because kind "welcome" is paused`},
+		"paused":     {paused, "does not run, because the queue is paused"},
 		"later":      {later, "paused"},
 		"ended":      {done, "succeeded"},
 		"no handler": {strange, `no handler for its kind "goodbye"`},

@@ -150,14 +150,37 @@ func (a *attempt) settle(ctx context.Context, o outcome, err error) {
 		if a.row != nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.config.Timeout)
 			defer cancel()
-			if _, lost := a.store.exec(ctx, a.client.Pool(), "fail", a.name, a.row.nextRunAt, safeText(err), wait.Microseconds()); lost != nil {
+			written, lost := a.writeDown(ctx, safeText(err), wait)
+			if lost != nil {
 				err = fmt.Errorf("%w; and it could not be written down: %w", err, lost)
 			}
+			a.noteFailure(a.name, written)
 		}
 		a.complain(ctx, a.name, err, wait)
 		a.tellError(ErrorEvent{Schedule: a.name, Err: err, Failures: failures, RetryIn: wait})
 	}
 }
+
+// writeDown writes a failure into the row, and tells whether it stands there. The transaction that failed may live on in the server for a
+// few milliseconds, if its time was up, and has the row locked so long; hence the repetitions.
+func (a *attempt) writeDown(ctx context.Context, text string, wait time.Duration) (bool, error) {
+	for pause := 10 * time.Millisecond; ; pause *= 2 {
+		written, err := a.store.exec(ctx, a.client.Pool(), "fail", a.name, a.row.stands, text, wait.Microseconds())
+		if err != nil || written == 1 || pause > writeDownFor/2 {
+			return written == 1, err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return false, nil // it has moved on, or somebody else has it
+		}
+	}
+}
+
+// writeDownFor is how long a failure is tried to be written down, about.
+const writeDownFor = 320 * time.Millisecond
 
 // backoff is how long a schedule that failed so many times in a row is left alone.
 func backoff(failures int) time.Duration {
@@ -171,14 +194,16 @@ func backoff(failures int) time.Duration {
 // maxErrorBytes bounds what is stored of an error.
 const maxErrorBytes = 500
 
-// safeText is what is stored of an error and logged: the text where this package or the database made it, and only the type where user's
-// code did.
+// safeText is what is stored of an error and logged: the text where this package, pgqueue or the database made it, and only the type where
+// user's code did: an ArgsFunc, a middleware, a codec.
 func safeText(err error) string {
 	text := err.Error()
 	var (
 		ofFunction *functionError
 		panicked   *panicError
 		refused    *ConfigError
+		unreadable *unreadableError
+		coded      *pgqueue.CodecError
 		input      *pgqueue.ValidationError
 		server     *pgconn.PgError
 		network    net.Error
@@ -188,10 +213,17 @@ func safeText(err error) string {
 		text = fmt.Sprintf("a panic of type %T", panicked.value)
 	case errors.As(err, &ofFunction):
 		text = fmt.Sprintf("its function failed with an error of type %T", ofFunction.err)
-	case errors.As(err, &refused), errors.As(err, &input), errors.As(err, &server), errors.As(err, &network),
+	case errors.As(err, &coded):
+		text = coded.Reason()
+	case errors.As(err, &refused), errors.As(err, &unreadable), errors.As(err, &input), errors.As(err, &server), errors.As(err, &network),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, errNilArgs):
 	default:
-		text = fmt.Sprintf("an error of type %T", innermost(err))
+		text = fmt.Sprintf("an error of type %T, whose text is in the log, at debug level", innermost(err))
+		for _, known := range []error{pgqueue.ErrClosed, pgqueue.ErrSchema, pgqueue.ErrPooler, context.Canceled} {
+			if errors.Is(err, known) {
+				text = known.Error() // and not what a middleware has put around it
+			}
+		}
 	}
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD")
 	if len(text) > maxErrorBytes {

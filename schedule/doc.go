@@ -9,7 +9,7 @@
 //	})
 //	err = scheduler.Run(ctx) // beside worker.Run, in an errgroup
 //
-// A schedule is a row of the table schedules, which programs register and people may edit: with an [Editor], the command line, or plain SQL.
+// A schedule is a row of the table schedules, which programs register and people may edit: with an [Editor] or plain SQL.
 //
 // # Once
 //

@@ -13,7 +13,8 @@ import (
 )
 
 // Editor changes schedules at run time: for tools, and for programs whose users make schedules. What it does takes effect with the commit
-// of q, which any scheduler notices within its Poll; plain SQL does the same (docs/schedules.md). Safe for concurrent use.
+// of q, which any scheduler notices within its Poll; plain SQL does the same (docs/schedules.md). What cannot be meant, such as no q or a
+// name with NUL, is a [*ConfigError], before any SQL. Safe for concurrent use.
 type Editor struct {
 	client *pgqueue.Client
 	store  *store
@@ -34,6 +35,9 @@ func NewEditor(client *pgqueue.Client) (*Editor, error) {
 //
 // inserted says that there was none. What cannot be meant is a [*ConfigError], before any SQL.
 func (e *Editor) Put(ctx context.Context, q pgqueue.Querier, s Schedule) (inserted bool, err error) {
+	if err := runsOn(q); err != nil {
+		return false, fmt.Errorf("put schedule %q: %w", s.Name, err)
+	}
 	if s.ArgsFunc != nil {
 		return false, fmt.Errorf("put schedule: %w", invalid("args_func", "cannot be kept in the database: register the schedule with a Scheduler"))
 	}
@@ -88,8 +92,8 @@ func (e *Editor) Delete(ctx context.Context, q pgqueue.Querier, name string) err
 }
 
 func (e *Editor) change(ctx context.Context, q pgqueue.Querier, statement, name string, args ...any) error {
-	if err := checkText("name", name); err != nil {
-		return fmt.Errorf("%s of schedule: %w", statement, err)
+	if err := checkCall(q, name); err != nil {
+		return fmt.Errorf("%s of schedule %q: %w", statement, name, err)
 	}
 	found, err := e.store.strings(ctx, q, statement, append([]any{name}, args...)...)
 	if err == nil && len(found) == 0 {
@@ -153,7 +157,7 @@ type Stored struct {
 
 	CreatedAt, UpdatedAt time.Time
 	NextRunAt            time.Time // zero: to be worked out, which takes a second, or none, see Ended
-	Ended                bool      // there is no next tick: it was one instant
+	Ended                bool      // there is no next tick: it was one instant, or one that had passed
 	LastRunAt            time.Time
 	RetryAt              time.Time // after a failure
 	RetiredAt            time.Time // since when no program of its source has it any more
@@ -162,12 +166,18 @@ type Stored struct {
 // Get reads one schedule. [ErrNoSchedule] where there is none.
 func (e *Editor) Get(ctx context.Context, q pgqueue.Querier, name string) (Stored, error) {
 	found, err := e.one(ctx, q, name)
+	if err != nil {
+		return Stored{}, err
+	}
 	found.open(ctx, e.client)
-	return found, err
+	return found, nil
 }
 
 // one is Get with the payload as it is stored.
 func (e *Editor) one(ctx context.Context, q pgqueue.Querier, name string) (Stored, error) {
+	if err := checkCall(q, name); err != nil {
+		return Stored{}, fmt.Errorf("schedule %q: %w", name, err)
+	}
 	found, err := e.read(ctx, q, "", nil, 1, &name)
 	if err == nil && len(found) == 0 {
 		err = ErrNoSchedule
@@ -187,6 +197,9 @@ type ListFilter struct {
 
 // List reads schedules in the order of their names, retired ones too.
 func (e *Editor) List(ctx context.Context, q pgqueue.Querier, filter ListFilter) ([]Stored, error) {
+	if err := filter.check(q); err != nil {
+		return nil, fmt.Errorf("list schedules: %w", err)
+	}
 	limit := page(filter.Limit)
 	found, err := e.read(ctx, q, filter.After, filter.Source, limit, nil)
 	if err != nil {
@@ -198,8 +211,26 @@ func (e *Editor) List(ctx context.Context, q pgqueue.Querier, filter ListFilter)
 	return found, nil
 }
 
+// check refuses what cannot be meant.
+func (f ListFilter) check(q pgqueue.Querier) error {
+	if err := runsOn(q); err != nil {
+		return err
+	}
+	if f.After != "" {
+		if err := checkText("after", f.After); err != nil {
+			return err
+		}
+	}
+	if f.Source != nil && *f.Source != "" {
+		if err := checkText("source", *f.Source); err != nil {
+			return err
+		}
+	}
+	return checkLimit(f.Limit)
+}
+
 func page(limit int) int {
-	if limit <= 0 {
+	if limit == 0 {
 		return 100
 	}
 	return min(limit, 1000)
@@ -241,6 +272,13 @@ type PastTick struct {
 
 // Ticks reads the ticks of a schedule, the latest first, those before an instant if that is not zero. limit 0 is 100; at most 1,000.
 func (e *Editor) Ticks(ctx context.Context, q pgqueue.Querier, name string, before time.Time, limit int) ([]PastTick, error) {
+	err := checkCall(q, name)
+	if err == nil {
+		err = checkLimit(limit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ticks of schedule %q: %w", name, err)
+	}
 	var until *time.Time
 	if !before.IsZero() {
 		until = &before

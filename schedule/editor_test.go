@@ -192,11 +192,63 @@ func TestEditorRefuses(t *testing.T) {
 	}
 }
 
+// What is wrong with a call is told before any SQL: no querier, names that Postgres does not take, pages of less than nothing.
+func TestEditorRefusesCallsThatCannotBeMeant(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "2021-01-01 00:00:30Z")
+	ctx, e := t.Context(), w.editor
+	var none *pgxpool.Pool
+	nul := "a\x00b"
+	calls := map[string]func(q pgqueue.Querier, name string, limit int) error{
+		"put": func(q pgqueue.Querier, name string, _ int) error {
+			_, err := e.Put(ctx, q, Schedule{Name: name, Spec: "@daily", Args: invoices{}})
+			return err
+		},
+		"get":      func(q pgqueue.Querier, name string, _ int) error { _, err := e.Get(ctx, q, name); return err },
+		"trigger":  func(q pgqueue.Querier, name string, _ int) error { _, err := e.TriggerNow(ctx, q, name); return err },
+		"set spec": func(q pgqueue.Querier, name string, _ int) error { return e.SetSpec(ctx, q, name, "@daily", "") },
+		"enable":   func(q pgqueue.Querier, name string, _ int) error { return e.Enable(ctx, q, name) },
+		"disable":  func(q pgqueue.Querier, name string, _ int) error { return e.Disable(ctx, q, name) },
+		"delete":   func(q pgqueue.Querier, name string, _ int) error { return e.Delete(ctx, q, name) },
+		"ticks": func(q pgqueue.Querier, name string, limit int) error {
+			_, err := e.Ticks(ctx, q, name, time.Time{}, limit)
+			return err
+		},
+		"list after": func(q pgqueue.Querier, name string, limit int) error {
+			_, err := e.List(ctx, q, ListFilter{After: name, Limit: limit})
+			return err
+		},
+		"list source": func(q pgqueue.Querier, name string, limit int) error {
+			_, err := e.List(ctx, q, ListFilter{Source: &name, Limit: limit})
+			return err
+		},
+	}
+	want := func(what, field string, err error) {
+		t.Helper()
+		var refused *ConfigError
+		if !errors.As(err, &refused) || refused.Field != field || !errors.Is(err, pgqueue.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for what, call := range calls {
+		want(what+" nil", "querier", call(nil, "s", 0))
+		want(what+" nil pool", "querier", call(none, "s", 0))
+		_, field, ok := strings.Cut(what, "list ")
+		if !ok {
+			field = "name"
+		}
+		want(what+" NUL", field, call(w.db.Pool, nul, 0))
+		if ok || what == "ticks" {
+			want(what+" limit", "limit", call(w.db.Pool, "s", -1))
+		}
+	}
+}
+
 func TestListGoesByPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "2021-01-01 00:00:30Z")
 	w.exec("INSERT INTO pgqueue.schedules (name, spec, kind, source) SELECT 's' || lpad(i::text, 3, '0'), '@daily', 'k', CASE WHEN i % 2 = 0 THEN 'even' ELSE '' END FROM generate_series(1, 250) i")
-	w.exec("UPDATE pgqueue.schedules SET next_run_at = 'infinity', last_run_at = '-infinity' WHERE name = 's001'")
+	w.exec("UPDATE pgqueue.schedules SET next_run_at = 'infinity' WHERE name = 's001'")
 	even := "even"
 	for source, want := range map[*string]int{nil: 250, &even: 125} {
 		got, after := 0, ""

@@ -254,19 +254,31 @@ func TestC104_FailingSchedulesGetHalfOfTheSlots(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "2021-01-01 00:00:30Z")
 	s := w.scheduler(Config{Concurrency: 4})
+	found := dueNow{failing: map[string]bool{}}
 	for i := range 6 {
-		s.failing[fmt.Sprint("bad", i)] = true
+		name := fmt.Sprint("bad", i)
+		found.names = append(found.names, name)
+		if i%2 == 0 {
+			found.failing[name] = true // as its row says
+		} else {
+			s.noteFailure(name, false) // as is known here alone
+		}
+	}
+	found.names = append(found.names, "good")
+	names, trials := s.order(found)
+	if names[0] != "good" {
+		t.Errorf("in the order %v", names)
 	}
 	begun := 0
-	for i := range 6 {
-		if release, _ := s.begin(fmt.Sprint("bad", i)); release != nil {
+	for _, name := range names[1:] {
+		if release, _ := s.begin(name, trials[name]); release != nil {
 			begun++
 		}
 	}
-	if release, _ := s.begin("good"); release == nil || begun != 2 {
+	if release, _ := s.begin("good", trials["good"]); release == nil || begun != 2 {
 		t.Errorf("%d of those that fail at a time", begun)
 	}
-	if release, _ := s.begin("good"); release != nil {
+	if release, _ := s.begin("good", trials["good"]); release != nil {
 		t.Error("twice at a time")
 	}
 }

@@ -118,12 +118,15 @@ func (c calendar) next(after time.Time) (time.Time, bool) {
 	return c.spec.Next(after, c.zone, c.anchor)
 }
 
+// maxWindow ends the looking back in [calendar.latest] before a [time.Duration] ends.
+const maxWindow = 100 * 365 * 24 * time.Hour
+
 // latest lists the last ticks up to now, at most limit and at least one, oldest first. first is one of them and need not be one that
 // the specification names. It looks back from now in windows that grow, so that a year of missed minutes costs no more than what is asked for.
 func (c calendar) latest(first, now time.Time, limit int) []time.Time {
 	for window := time.Minute; ; window *= 4 {
 		start := now.Add(-window)
-		whole := !start.After(first)
+		whole := !start.After(first) || window >= maxWindow
 		var ticks []time.Time
 		at := start
 		if whole {

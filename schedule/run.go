@@ -67,8 +67,9 @@ func (s *Scheduler) loop(ctx context.Context) {
 			broken = false
 		}
 		starving := false
-		for _, name := range found.names {
-			release, starved := s.begin(name)
+		names, trials := s.order(found)
+		for _, name := range names {
+			release, starved := s.begin(name, trials[name])
 			starving = starving || starved
 			if release == nil {
 				continue
@@ -147,13 +148,14 @@ func (s *Scheduler) Tick(ctx context.Context) (TickResult, error) {
 		if err != nil {
 			return result, fmt.Errorf("tick: %w", err)
 		}
-		names := slices.DeleteFunc(found.names, func(name string) bool { return tried[name] })
+		names, trials := s.order(found)
+		names = slices.DeleteFunc(names, func(name string) bool { return tried[name] })
 		if len(names) == 0 {
 			break
 		}
 		var group sync.WaitGroup
 		for _, name := range names {
-			release, starved := s.begin(name)
+			release, starved := s.begin(name, trials[name])
 			if release == nil {
 				if !starved {
 					tried[name] = true // Run of the same process has it

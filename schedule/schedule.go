@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/pgqueue/pgqueue/pgqueue"
 )
@@ -185,17 +183,4 @@ func newEntries(client *pgqueue.Client, schedules []Schedule) ([]entry, error) {
 		entries[i] = e
 	}
 	return entries, nil
-}
-
-// checkText checks a name: not empty, bounded, storable.
-func checkText(field, value string) *ConfigError {
-	switch {
-	case value == "":
-		return invalid(field, "must not be empty")
-	case len(value) > maxNameBytes:
-		return invalid(field, fmt.Sprintf("is too long: %d bytes where %d are allowed", len(value), maxNameBytes))
-	case !utf8.ValidString(value) || strings.IndexByte(value, 0) >= 0:
-		return invalid(field, "must be UTF-8 without NUL")
-	}
-	return nil
 }

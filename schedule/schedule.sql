@@ -4,24 +4,35 @@
 -- What is due, and how long until the next one is. The first two parts are index ranges of schedules_due; they leave out what this process
 -- has in hand already ($2), and what is made by a function that it does not have ($1). Both are short however many schedules there are. NULLS
 -- FIRST is the order of the index, without which ten thousand schedules would be sorted each second.
+--
+-- What failed the last time comes from an index of its own, by the time of its next attempt, which each failure moves on: so those that keep
+-- failing take turns, and however many they are, they are not in the sight of those that are well. An edit sets failures to 0.
 -- name: due
-SELECT d.name, d.wait
+SELECT d.name, d.wait, d.failing
 FROM (
-    (SELECT s.name, 0::bigint AS wait
+    (SELECT s.name, 0::bigint AS wait, false AS failing
      FROM {schema}.schedules s
-     WHERE s.enabled AND s.retired_at IS NULL AND s.next_run_at IS NULL AND (s.retry_at IS NULL OR s.retry_at <= {now})
+     WHERE s.enabled AND s.retired_at IS NULL AND s.next_run_at IS NULL AND (s.retry_at IS NULL OR s.retry_at <= {now}) AND s.failures <= 0
        AND (NOT s.dynamic OR s.name = ANY ($1::text[])) AND s.name <> ALL ($2::text[])
      LIMIT $3::int)
     UNION ALL
-    (SELECT s.name, 0
+    (SELECT s.name, 0, false
      FROM {schema}.schedules s
-     WHERE s.enabled AND s.retired_at IS NULL AND s.next_run_at <= {now} AND (s.retry_at IS NULL OR s.retry_at <= {now})
+     WHERE s.enabled AND s.retired_at IS NULL AND s.next_run_at <= {now} AND (s.retry_at IS NULL OR s.retry_at <= {now}) AND s.failures <= 0
        AND (NOT s.dynamic OR s.name = ANY ($1::text[])) AND s.name <> ALL ($2::text[])
      ORDER BY s.next_run_at NULLS FIRST
      LIMIT $3::int)
     UNION ALL
+    (SELECT s.name, 0, true
+     FROM {schema}.schedules s
+     WHERE s.enabled AND s.retired_at IS NULL AND s.failures > 0 AND (s.next_run_at IS NULL OR s.next_run_at <= {now})
+       AND (s.retry_at IS NULL OR s.retry_at <= {now})
+       AND (NOT s.dynamic OR s.name = ANY ($1::text[])) AND s.name <> ALL ($2::text[])
+     ORDER BY s.retry_at NULLS FIRST
+     LIMIT $3::int)
+    UNION ALL
     -- infinity minus a time is an error before Postgres 17
-    (SELECT '', (extract(epoch FROM s.next_run_at - {now}) * 1000000)::bigint
+    (SELECT '', (extract(epoch FROM s.next_run_at - {now}) * 1000000)::bigint, false
      FROM {schema}.schedules s
      WHERE s.enabled AND s.retired_at IS NULL AND s.next_run_at > {now} AND s.next_run_at < 'infinity'
        AND (NOT s.dynamic OR s.name = ANY ($1::text[]))

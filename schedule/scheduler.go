@@ -1,9 +1,11 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -30,7 +32,8 @@ type Scheduler struct {
 
 	mutex   sync.Mutex
 	inHand  map[string]bool // under way here, or held by a function that does not return
-	failing map[string]bool
+	failing map[string]failure
+	turn    uint64         // of the attempts so far
 	stuck   sync.WaitGroup // functions that have outlived their attempt
 	stuckIn map[string]bool
 
@@ -57,7 +60,7 @@ func newScheduler(client *pgqueue.Client, config Config, now string) (*Scheduler
 	s := &Scheduler{
 		client: client, config: config, store: newStore(client.Schema(), now), observers: newObservers(config.Observer),
 		names: []string{}, functions: map[string]argsFunc{}, dynamic: []string{},
-		inHand: map[string]bool{}, failing: map[string]bool{}, stuckIn: map[string]bool{},
+		inHand: map[string]bool{}, failing: map[string]failure{}, stuckIn: map[string]bool{},
 		slots: make(chan struct{}, config.Concurrency), trials: make(chan struct{}, max(1, config.Concurrency/2)),
 		finished: make(chan struct{}, 1),
 	}
@@ -74,14 +77,45 @@ func newScheduler(client *pgqueue.Client, config Config, now string) (*Scheduler
 	return s, nil
 }
 
+// failure is what this process knows of a schedule that has failed here and not succeeded since.
+type failure struct {
+	written bool   // it stands in the row, which says from now on whether the schedule counts as failing
+	turn    uint64 // of its latest attempt
+}
+
+// order puts what is due into the order in which it gets slots, and tells which get only those of trials: what failed the last time, as the
+// row says, or this process where it could not write that down. Who was tried longest ago comes first, so that those which keep failing
+// do not keep others from being tried that were mended.
+func (s *Scheduler) order(found dueNow) (names []string, trials map[string]bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	names, trials = slices.Clone(found.names), map[string]bool{}
+	for _, name := range names {
+		if here, ok := s.failing[name]; found.failing[name] || ok && !here.written {
+			trials[name] = true
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int {
+		switch {
+		case !trials[a] && !trials[b]:
+			return 0
+		case trials[a] && trials[b]:
+			return cmp.Compare(s.failing[a].turn, s.failing[b].turn)
+		case trials[a]:
+			return 1
+		}
+		return -1
+	})
+	return names, trials
+}
+
 // begin takes a schedule into hand and a slot, if both are free. starved says that only the slot was missing.
-func (s *Scheduler) begin(name string) (release func(), starved bool) {
+func (s *Scheduler) begin(name string, trial bool) (release func(), starved bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.inHand[name] {
 		return nil, false
 	}
-	trial := s.failing[name]
 	if trial {
 		select {
 		case s.trials <- struct{}{}:
@@ -114,9 +148,7 @@ func (s *Scheduler) attend(ctx context.Context, name string, release func()) (ou
 	}
 	o, err := a.run(ctx)
 	if o == failed {
-		s.mutex.Lock()
-		s.failing[name] = true
-		s.mutex.Unlock()
+		s.noteFailure(name, false)
 	}
 	a.settle(ctx, o, err)
 	release()
@@ -145,11 +177,19 @@ func (s *Scheduler) letGo(name string, running *call) {
 	})
 }
 
+// noteFailure notes a failure, and whether it was written down.
+func (s *Scheduler) noteFailure(name string, written bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.turn++
+	s.failing[name] = failure{written: written, turn: s.turn}
+}
+
 // forgive notes a success, and tells whether it ends a row of failures.
 func (s *Scheduler) forgive(name string) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	was := s.failing[name]
+	_, was := s.failing[name]
 	delete(s.failing, name)
 	return was
 }

@@ -33,7 +33,7 @@ const (
 //     every first, "0 0 */2 * 1" the Mondays that are odd days;
 //   - @hourly, @daily (or @midnight), @weekly, @monthly, @yearly (or @annually): the usual shorthands for such fields;
 //   - @every 90m: an interval in the notation of [time.ParseDuration], whole seconds from [MinInterval] to [MaxInterval];
-//   - @at 2027-01-31T09:00:00Z: one instant, as RFC 3339, once.
+//   - @at 2027-01-31T09:00:00Z: one instant, as RFC 3339, once. One that has passed already is taken, and never happens.
 //
 // What cannot be meant is an error that says why: a sixth field (seconds; use @every), values out of range, ranges that go backwards, steps
 // that leave the field, and expressions that match no day there is, such as 30 February. The extensions ?, L, W and # are not

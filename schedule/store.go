@@ -3,11 +3,15 @@ package schedule
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pgqueue/pgqueue/pgqueue"
 )
@@ -70,9 +74,14 @@ func (s *store) strings(ctx context.Context, q pgqueue.Querier, name string, arg
 
 // dueNow is what the statement "due" answers.
 type dueNow struct {
-	names []string
-	wait  time.Duration // until the next one; 0 = there is none
+	names   []string        // those that are well first
+	failing map[string]bool // of names: has failed the last time, in whatever process, and was not edited since
+	wait    time.Duration   // until the next one, at most maxWait; 0 = there is none
 }
+
+// maxWait bounds what need not be exact, since nobody sleeps so long: the year 9999, a common way to say "not now", is more than a
+// [time.Duration] holds.
+const maxWait = time.Hour
 
 func (s *store) due(ctx context.Context, q pgqueue.Querier, functions, inHand []string, limit int) (dueNow, error) {
 	rows, err := q.Query(ctx, s.texts["due"], functions, inHand, limit)
@@ -80,15 +89,19 @@ func (s *store) due(ctx context.Context, q pgqueue.Querier, functions, inHand []
 		return dueNow{}, fmt.Errorf("due: %w", err)
 	}
 	var (
-		found dueNow
-		name  string
-		wait  int64
+		found   = dueNow{failing: map[string]bool{}}
+		name    string
+		wait    int64
+		failing bool
 	)
-	_, err = pgx.ForEachRow(rows, []any{&name, &wait}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&name, &wait, &failing}, func() error {
 		if name == "" {
-			found.wait = max(time.Duration(wait)*time.Microsecond, time.Microsecond)
-		} else {
-			found.names = append(found.names, name)
+			found.wait = time.Duration(max(1, min(wait, maxWait.Microseconds()))) * time.Microsecond
+			return nil
+		}
+		found.names = append(found.names, name)
+		if failing {
+			found.failing[name] = true
 		}
 		return nil
 	})
@@ -113,9 +126,23 @@ type row struct {
 	createdAt, updatedAt          time.Time
 	lastRunAt, nextRunAt          *time.Time
 	now                           time.Time
+
+	stands pgtype.Timestamptz // next_run_at as it stands there, even where it is none that a schedule can have
 }
 
-// take locks a schedule that is due. nil: it is not, any more, or somebody else has it.
+// unreadableError is a row that holds what no scheduler understands: its constraints were dropped, or a newer version wrote it. Of such a row
+// the name is known, how often it failed, and its next_run_at, so that the failure can be written down.
+type unreadableError struct{ err error }
+
+func (e *unreadableError) Error() string {
+	if column, ok := errors.AsType[pgx.ScanArgError](e.err); ok && column.FieldName != "" {
+		return fmt.Sprintf("the row cannot be read: %s: %v", column.FieldName, column.Err)
+	}
+	return "the row cannot be read: " + e.err.Error()
+}
+func (e *unreadableError) Unwrap() error { return e.err }
+
+// take locks a schedule that is due. nil: it is not, any more, or somebody else has it. With an [*unreadableError] comes what could be read.
 func (s *store) take(ctx context.Context, tx pgx.Tx, name string, hasFunction bool, timeout time.Duration) (*row, error) {
 	batch := &pgx.Batch{}
 	// Idle is what it is while the arguments are made, which has the same bound; the second bound is for who is not there any more.
@@ -127,13 +154,31 @@ func (s *store) take(ctx context.Context, tx pgx.Tx, name string, hasFunction bo
 		return nil, fmt.Errorf("bound: %w", err)
 	}
 	r := &row{name: name}
-	err := results.QueryRow().Scan(&r.spec, &r.zone, &r.kind, &r.queue, &r.key, &r.priority, &r.maxAttempts, &r.payload, &r.metadata, &r.tags,
-		&r.catchUp, &r.catchUpLimit, &r.jitter, &r.dynamic, &r.failures, &r.createdAt, &r.updatedAt, &r.lastRunAt, &r.nextRunAt, &r.now)
-	if err == pgx.ErrNoRows {
-		return nil, nil
-	}
+	rows, err := results.Query()
 	if err != nil {
 		return nil, fmt.Errorf("take: %w", err)
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		if err := rows.Err(); err != nil {
+			return nil, fmt.Errorf("take: %w", err)
+		}
+		return nil, nil
+	}
+	// The two that a failure needs come first, and alone: a Scan that fails ends the result.
+	values := rows.RawValues()
+	fields := rows.FieldDescriptions()
+	types := tx.Conn().TypeMap()
+	for column, to := range map[string]any{"failures": &r.failures, "next_run_at": &r.stands} {
+		i := slices.IndexFunc(fields, func(f pgconn.FieldDescription) bool { return f.Name == column })
+		if err := types.Scan(fields[i].DataTypeOID, fields[i].Format, values[i], to); err != nil {
+			return nil, fmt.Errorf("take: %s: %w", column, err)
+		}
+	}
+	err = rows.Scan(&r.spec, &r.zone, &r.kind, &r.queue, &r.key, &r.priority, &r.maxAttempts, &r.payload, &r.metadata, &r.tags,
+		&r.catchUp, &r.catchUpLimit, &r.jitter, &r.dynamic, &r.failures, &r.createdAt, &r.updatedAt, &r.lastRunAt, &r.nextRunAt, &r.now)
+	if err != nil {
+		return r, &unreadableError{err}
 	}
 	return r, nil
 }

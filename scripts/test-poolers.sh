@@ -25,8 +25,8 @@ quick) runs=(1.18/exec) ;;
 *) echo "usage: scripts/test-poolers.sh [quick]" >&2; exit 2 ;;
 esac
 [ -z "${POOLERS-}" ] || read -ra runs <<<"$POOLERS"
-# What quick runs of the suites: enqueue, claim, completion, transactions, pauses, the listener, a drain, and real processes.
-quick='^(TestC1[34]_|TestC15_|TestC76_|TestEnqueue|TestHandleTx|TestDrain|TestWorker|TestCompleteTx|TestC74_)'
+# What quick runs of the suites: enqueue, claim, completion, transactions, pauses, the listener, a drain, an Await, and real processes.
+quick='^(TestC1[34]_|TestC15_|TestC76_|TestEnqueue|TestHandleTx|TestDrain|TestWorker|TestCompleteTx|TestC74_|TestAwait)'
 
 pids=()
 work=$(mktemp -d)

@@ -20,7 +20,7 @@ BEGIN
             WHERE c.relnamespace = n.oid
               AND c.relname = ANY (ARRAY['paused', 'paused_kinds', 'paused_kinds_pkey', 'job_progress', 'job_progress_pkey',
                                          'unique_keys', 'unique_keys_pkey', 'unique_keys_expires',
-                                         'schedules', 'schedules_pkey', 'schedules_due', 'schedule_ticks', 'schedule_ticks_pkey'])
+                                         'schedules', 'schedules_pkey', 'schedules_due', 'schedules_failing', 'schedule_ticks', 'schedule_ticks_pkey'])
             UNION ALL
             SELECT 'type ' || quote_ident(t.typname)
             FROM pg_type t
@@ -1122,16 +1122,25 @@ CREATE TABLE {schema}.schedules (
     CONSTRAINT schedules_max_attempts_check CHECK (max_attempts >= 1),
     CONSTRAINT schedules_catch_up_check CHECK (catch_up IN ('skip', 'latest', 'all')),
     CONSTRAINT schedules_catch_up_limit_check CHECK (catch_up_limit BETWEEN 1 AND 10000),
-    CONSTRAINT schedules_jitter_check   CHECK (jitter >= '0' AND jitter <= '1 day')
+    CONSTRAINT schedules_jitter_check   CHECK (jitter >= '0' AND jitter <= '1 day'),
+    -- What a scheduler could not read: it would know of such a row nothing but its name.
+    CONSTRAINT schedules_time_zone_check CHECK (time_zone <> ''),
+    CONSTRAINT schedules_tags_check     CHECK (array_ndims(tags) = 1 AND array_position(tags, NULL) IS NULL),
+    CONSTRAINT schedules_next_run_at_check CHECK (next_run_at > '-infinity'), -- infinity is a meaning, see below
+    CONSTRAINT schedules_times_check    CHECK (isfinite(last_run_at) AND isfinite(retry_at) AND isfinite(seen_at) AND isfinite(retired_at)
+                                               AND isfinite(created_at) AND isfinite(updated_at))
 )
 WITH (fillfactor = 50, vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 -- What has no next_run_at stands first: it has to be worked out.
 CREATE INDEX schedules_due ON {schema}.schedules (next_run_at NULLS FIRST) WHERE enabled AND retired_at IS NULL;
+-- Those that fail stand in a line of their own, in which nobody overtakes: after a failure a schedule goes to its end.
+CREATE INDEX schedules_failing ON {schema}.schedules (retry_at NULLS FIRST) WHERE enabled AND retired_at IS NULL AND failures > 0;
 COMMENT ON TABLE {schema}.schedules IS
     'pgqueue: what is enqueued by the clock. Any process with a scheduler does it; rows may be changed with SQL.';
 COMMENT ON INDEX {schema}.schedules_pkey IS 'pgqueue: one schedule by its name.';
 COMMENT ON INDEX {schema}.schedules_due IS 'pgqueue: what a scheduler looks at: which one is due next.';
-COMMENT ON COLUMN {schema}.schedules.next_run_at IS 'The next tick; NULL = to be worked out from spec, which any scheduler does within a second or so; infinity = there is none any more.';
+COMMENT ON INDEX {schema}.schedules_failing IS 'pgqueue: what a scheduler looks at: which one that failed is to be tried again.';
+COMMENT ON COLUMN {schema}.schedules.next_run_at IS 'The next tick; NULL = to be worked out from spec, which any scheduler does within a second or so; infinity = there is none any more; not -infinity.';
 COMMENT ON COLUMN {schema}.schedules.last_run_at IS 'The latest tick that was enqueued or skipped. No tick up to it happens again.';
 COMMENT ON COLUMN {schema}.schedules.retry_at IS 'After a failure: not before then is it tried again.';
 COMMENT ON COLUMN {schema}.schedules.seen_at IS 'When a program that has it in its code said so last.';

@@ -17,6 +17,7 @@ type editStatements struct {
 
 	reschedule, setPriority, editPayload, retryWith string
 	rescheduleMany, setPriorityMany                 string
+	mayRead                                         string
 }
 
 // load looks every statement up by name.
@@ -32,6 +33,7 @@ func (e *editStatements) load(found statements) error {
 		"retry_with":        &e.retryWith,
 		"reschedule_many":   &e.rescheduleMany,
 		"set_priority_many": &e.setPriorityMany,
+		"may_read":          &e.mayRead,
 	} {
 		var err error
 		if *text, err = found.get(name); err != nil {
@@ -145,6 +147,28 @@ func (s *Store) RetryWith(ctx context.Context, q Querier, id int64, payload json
 		other = *owner
 	}
 	return outcome, other, nil
+}
+
+// EndedAs is the state in which a job has ended; empty if it has not, or there is none, or the role may not see that. It can be asked in
+// a transaction of an operator, whom reading the tables would abort it.
+func (s *Store) EndedAs(ctx context.Context, q Querier, id int64) (string, error) {
+	may, err := single(ctx, q, s.edits.mayRead, s.schema)
+	if err != nil {
+		return "", fmt.Errorf("look at rights: %w", err)
+	}
+	if may != "yes" {
+		return "", nil
+	}
+	found, err := s.Versions(ctx, q, []int64{id})
+	if err != nil {
+		return "", err
+	}
+	for _, job := range found {
+		if job.State != "pending" && job.State != "running" {
+			return job.State, nil
+		}
+	}
+	return "", nil
 }
 
 // RescheduleMany makes pending jobs due at a time (nil = now), or somewhere within spread after it, inside tx.

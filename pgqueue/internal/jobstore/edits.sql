@@ -58,3 +58,10 @@ FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY f(id, attempt, g
 -- $1 id[]  $2 µs. Behind retry_many, in its transaction: nobody has seen the jobs yet, and they become due over a while instead of at once.
 SELECT f.id, {schema}.reschedule(f.id, statement_timestamp() + random() * $2::bigint * interval '1 microsecond') AS outcome
 FROM unnest($1::bigint[]) f(id);
+
+-- name: may_read
+-- $1 schema. Whether the role may read where jobs are: "yes" or "no". A statement that it may not run would abort the transaction that it
+-- is sent in, and operators have no right on any table.
+SELECT CASE WHEN coalesce(bool_and(has_table_privilege(c.oid, 'SELECT')), false) THEN 'yes' ELSE 'no' END
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = $1::text AND c.relname IN ('jobs', 'history');

@@ -45,6 +45,11 @@ type QueueConfig struct {
 	// Ends is told which jobs have ended. Nil tells nobody.
 	Ends Ends
 
+	// Returning is told of attempts whose handlers have said how far they are, see [Row.SetReported], before they are written as
+	// failed, snoozed or released: behind that, others may claim the job. It has a third of the time that there is for the
+	// verdicts. Nil tells nobody.
+	Returning func(ctx context.Context, rows []*Row)
+
 	// ReadOnly is told when a session of the pool refused to write, as that of a demoted server does. Nil tells nobody.
 	ReadOnly func()
 }

@@ -76,6 +76,7 @@ func (q *Queue) Report(ctx context.Context, verdicts []runner.Verdict[json.RawMe
 		first = append(first, item)
 	}
 	items = first
+	q.tellReturning(ctx, items)
 	q.sealMessages(ctx, items)
 
 	err := q.settle(ctx, items)
@@ -107,11 +108,8 @@ func (q *Queue) sealMessages(ctx context.Context, items []*item) {
 		return
 	}
 	// A codec that does not answer must leave time to store the verdicts: without their messages, then.
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/3)
-		defer cancel()
-	}
+	ctx, cancel := third(ctx)
+	defer cancel()
 	for _, item := range items {
 		if item.failure == nil || item.rejected {
 			continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -66,6 +67,38 @@ func (q *Queue) tellEnds(items []*item) {
 	if len(rows) > 0 {
 		q.config.Ends.Ended(rows)
 	}
+}
+
+// tellReturning tells of those of items that may be claimed again as soon as they are written, and have said something.
+func (q *Queue) tellReturning(ctx context.Context, items []*item) {
+	if q.config.Returning == nil {
+		return
+	}
+	var rows []*Row
+	for _, item := range items {
+		switch item.verdict {
+		case runner.Retry, runner.Snooze, runner.Release, runner.Confirm:
+			if item.row.Reported() {
+				rows = append(rows, item.row)
+			}
+		default:
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	ctx, cancel := third(ctx)
+	defer cancel()
+	q.config.Returning(ctx, rows)
+}
+
+// third leaves two thirds of the time that there is to what comes behind.
+func third(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(deadline)/3)
 }
 
 // Tell sends one message for each of ids to channel.
