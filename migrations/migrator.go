@@ -152,6 +152,11 @@ func (m *migrator) stepUp(ctx context.Context, tx pgx.Tx) (done bool, err error)
 	if err != nil {
 		return true, err
 	}
+	if version < m.latest {
+		if err := m.refuseEncoding(ctx, tx); err != nil {
+			return false, err
+		}
+	}
 	for fresh := version == 0; version < m.latest; {
 		if err := m.step(d, +1); err != nil {
 			return false, fmt.Errorf("apply version %d: %w", version+1, asConflict(m.schema, err))
@@ -163,6 +168,18 @@ func (m *migrator) stepUp(ctx context.Context, tx pgx.Tx) (done bool, err error)
 		}
 	}
 	return version >= m.latest, nil
+}
+
+// refuseEncoding refuses a database that cannot hold every text. SQL_ASCII takes bytes as they are.
+func (m *migrator) refuseEncoding(ctx context.Context, tx pgx.Tx) error {
+	var encoding string
+	if err := tx.QueryRow(ctx, `SELECT pg_catalog.current_setting('server_encoding')`, pgx.QueryExecModeExec).Scan(&encoding); err != nil {
+		return fmt.Errorf("read the encoding of the database: %w", err)
+	}
+	if encoding != "UTF8" && encoding != "SQL_ASCII" {
+		return fmt.Errorf("the encoding of the database is %s and must be UTF8", encoding)
+	}
+	return nil
 }
 
 // stepDown removes the current version; done means that nothing is left.
@@ -258,7 +275,8 @@ func (m *migrator) prepare(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, fmt.Sprintf(`
 		SELECT pg_catalog.set_config(s.name, v.value, true)
 		FROM (VALUES ('search_path', 'pg_catalog, pg_temp'), ('lock_timeout', '%dms'), ('statement_timeout', '0'),
-		             ('transaction_timeout', '0'), ('idle_in_transaction_session_timeout', '0')) AS v (name, value)
+		             ('transaction_timeout', '0'), ('idle_in_transaction_session_timeout', '0'),
+		             ('client_encoding', 'UTF8')) AS v (name, value)
 		     JOIN pg_catalog.pg_settings s ON s.name = v.name`, lockTimeout.Milliseconds())); err != nil {
 		return fmt.Errorf("prepare the transaction: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -121,12 +122,13 @@ func TestC80_RoleSettings(t *testing.T) {
 		{"lock_timeout", "50ms"}, {"idle_in_transaction_session_timeout", "500ms"}, {"TimeZone", "Asia/Kathmandu"}, {"DateStyle", "German, DMY"},
 		{"IntervalStyle", "sql_standard"}, {"bytea_output", "escape"}, {"default_transaction_read_only", "off"},
 	} {
-		found := false
-		for _, set := range works {
-			found = found || set == must
-		}
-		if !found {
+		if !slices.Contains(works, must) {
 			t.Errorf("docs/settings.md does not say that %s works", must)
+		}
+	}
+	for _, set := range []setting{{"DateStyle", "German, DMY"}, {"array_nulls", "off"}} {
+		if !slices.Contains(refusedAsText, set) {
+			t.Errorf("docs/settings.md does not say that %s is refused where values are text", set)
 		}
 	}
 	server := &settingServer{Server: pgqueuetest.NewServer(t)}
@@ -149,15 +151,14 @@ func TestC80_RoleSettings(t *testing.T) {
 			workUnder(t, set, worker, admin)
 		})
 	}
-	text := func(config *pgxpool.Config) { config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec }
 	for _, c := range []struct {
 		settings []setting
-		change   func(*pgxpool.Config)
-	}{{refused, func(*pgxpool.Config) {}}, {refusedAsText, text}} {
+		mode     pgx.QueryExecMode
+	}{{refused, pgx.QueryExecModeCacheStatement}, {refusedAsText, pgx.QueryExecModeExec}, {refusedAsText, pgx.QueryExecModeSimpleProtocol}} {
 		for _, set := range c.settings {
-			t.Run("refused "+set.String(), func(t *testing.T) {
+			t.Run(fmt.Sprintf("refused %s, %s", set, c.mode), func(t *testing.T) {
 				t.Parallel()
-				worker, _ := server.role(t, set, c.change)
+				worker, admin := server.role(t, set, func(config *pgxpool.Config) { config.ConnConfig.DefaultQueryExecMode = c.mode })
 				reason := pgqueue.StartSetting
 				if set.name == "default_transaction_read_only" {
 					reason = pgqueue.StartReadOnly
@@ -167,9 +168,33 @@ func TestC80_RoleSettings(t *testing.T) {
 						t.Errorf("the error does not name %s and the role: %v", set.name, err)
 					}
 				}
+				if set.name == "array_nulls" {
+					produceWithoutArrayNulls(t, worker, admin)
+				}
 			})
 		}
 	}
+}
+
+// produceWithoutArrayNulls enqueues where the text of a NULL in an array is the word: what needs no array works, and the rest fails as a
+// whole. No job is stored with the word in it.
+func produceWithoutArrayNulls(t *testing.T, pool, admin *pgxpool.Pool) {
+	t.Helper()
+	client := quietClient(t, pool)
+	for _, options := range [][]pgqueue.EnqueueOption{nil, {pgqueue.WithRunAt(time.Now())}, {pgqueue.WithDelay(time.Hour)}, {pgqueue.WithKey("K")}} {
+		many := []pgqueue.NewJob{{Args: task{N: 1}, Options: options}, {Args: task{N: 2}}}
+		if _, err := client.EnqueueMany(testContext(t), pool, many); !isCode(err, "22007") && !isCode(err, "22P02") {
+			t.Errorf("two jobs at once: %v", err)
+		}
+	}
+	if _, err := client.Enqueue(testContext(t), pool, task{}, pgqueue.WithIdempotencyKey("once", time.Hour)); !isCode(err, "22007") && !isCode(err, "22P02") {
+		t.Errorf("with an idempotency key: %v", err)
+	}
+	if n := one[int](t, admin, `SELECT count(*) FROM pgqueue.jobs`) + one[int](t, admin, `SELECT count(*) FROM pgqueue.unique_keys`); n != 0 {
+		t.Errorf("%d rows were written by what failed", n)
+	}
+	id := enqueue(t, client, pool, task{N: 3}).ID
+	job(t, admin, id).requireState(t, "available", 0, 0)
 }
 
 // workUnder has eight workers do jobs: each runs once and succeeds, whatever the reaper, the partitions' upkeep, the listener and a retry

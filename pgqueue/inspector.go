@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pgqueue/pgqueue/migrations"
 	"github.com/pgqueue/pgqueue/pgqueue/internal/jobstore"
@@ -152,9 +151,6 @@ func explained(err error) error {
 
 // postgresCode is the SQLSTATE of err, or "".
 func postgresCode(err error) string {
-	var failed *pgconn.PgError
-	if errors.As(err, &failed) {
-		return failed.Code
-	}
-	return ""
+	code, _ := serverError(err)
+	return code
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -29,18 +28,15 @@ func poolerError(err error) error {
 	if errors.Is(err, ErrPooler) {
 		return err
 	}
-	var fromServer *pgconn.PgError
-	if !errors.As(err, &fromServer) {
-		return err
-	}
+	code, message := serverError(err)
 	switch {
-	case fromServer.Code == "26000", // the statement was prepared in a session that now serves somebody else
-		fromServer.Code == "42P05", // somebody else has prepared one of that name here
-		fromServer.Code == "08P01" && strings.HasPrefix(fromServer.Message, "bind message supplies"): // the unnamed one is somebody else's
+	case code == "26000", // the statement was prepared in a session that now serves somebody else
+		code == "42P05", // somebody else has prepared one of that name here
+		code == "08P01" && strings.Contains(message, "bind message supplies"): // the unnamed one is somebody else's
 		return fmt.Errorf("%w: %s: %w", ErrPooler, noPreparedStatements, err)
-	case fromServer.Code == "08P01" && strings.Contains(fromServer.Message, "startup parameter"):
+	case code == "08P01" && strings.Contains(message, "startup parameter"):
 		return fmt.Errorf("%w: %s: %w", ErrPooler, noStartupParameter, err)
-	case fromServer.Code == "08P01" && strings.Contains(fromServer.Message, "statement pooling mode"):
+	case code == "08P01" && strings.Contains(message, "statement pooling mode"):
 		return fmt.Errorf("%w: %s: %w", ErrPooler, noTransactions, err)
 	}
 	return err

@@ -4,18 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // schemaError says so where an error of Postgres means that the schema is not there, or an older one: that its tables, columns
 // or functions are missing.
 func (c *Client) schemaError(err error) error {
-	var fromServer *pgconn.PgError
-	if !errors.As(err, &fromServer) {
-		return err
-	}
-	switch fromServer.Code {
+	code, _ := serverError(err)
+	switch code {
 	case "3F000", "42P01", "42703", "42883":
 		return fmt.Errorf("schema %q: %w; run migrations.Up: %w", c.schema, ErrSchema, err)
 	}
@@ -25,11 +20,11 @@ func (c *Client) schemaError(err error) error {
 // enqueueError is schemaError for an enqueue on q. It also says what else about the database an enqueue can fail of, and lets go
 // of the connections to a server that is no primary any more.
 func (c *Client) enqueueError(q Querier, err error) error {
-	var fromServer *pgconn.PgError
-	if err = poolerError(err); errors.Is(err, ErrPooler) || !errors.As(err, &fromServer) {
+	if err = poolerError(err); errors.Is(err, ErrPooler) {
 		return err
 	}
-	switch fromServer.Code {
+	code, message := serverError(err)
+	switch code {
 	case codeReadOnly:
 		if q == Querier(c.pool) {
 			c.stale.refused()
@@ -39,7 +34,7 @@ func (c *Client) enqueueError(q Querier, err error) error {
 		return fmt.Errorf("schema %q: the role may not do this; docs/roles.md has the GRANTs of a producer, and row-level security needs a policy: %w",
 			c.schema, err)
 	case codeNotSupported:
-		if strings.Contains(fromServer.Message, "non-IMMUTABLE functions") {
+		if strings.Contains(message, "non-IMMUTABLE functions") {
 			return fmt.Errorf("the tables are distributed by Citus, so the client has to be made with WithCitus: %w", err)
 		}
 	}

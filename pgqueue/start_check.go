@@ -67,6 +67,11 @@ func (c *Client) judge(session jobstore.Session, pool *pgxpool.Pool) error {
 		return c.cannotStart(StartMissingRights, session.Role, missing,
 			"the role %q lacks %s; docs/roles.md has the GRANTs of a worker", session.Role, inWords(missing))
 	}
+	if barred := by[jobstore.Barred]; len(barred) > 0 {
+		return c.cannotStart(StartRowSecurity, session.Role, barred,
+			"row_security is off for the role %q, so that row-level security, which holds for it, makes an error of %s, whatever the policies "+
+				"say; turn row_security on for the role, or row-level security off; see docs/settings.md", session.Role, inWords(barred))
+	}
 	if hidden := by[jobstore.Hidden]; len(hidden) > 0 {
 		return c.cannotStart(StartRowSecurity, session.Role, hidden,
 			"row-level security hides all rows from the role %q for %s; give it a policy with USING (true), or turn row-level security off",
@@ -87,9 +92,12 @@ func badSetting(session jobstore.Session, config *pgx.ConnConfig) string {
 		return fmt.Sprintf("client_encoding is %s and must be UTF8", session.Encoding)
 	}
 	switch config.DefaultQueryExecMode {
-	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol: // times come as text
+	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol: // times come, and arrays go, as text
 		if !strings.HasPrefix(session.DateStyle, "ISO") {
 			return fmt.Sprintf("DateStyle is %s and must be ISO with default_query_exec_mode=%s", session.DateStyle, config.DefaultQueryExecMode)
+		}
+		if !session.ArrayNulls {
+			return fmt.Sprintf("array_nulls is off and must be on with default_query_exec_mode=%s", config.DefaultQueryExecMode)
 		}
 	}
 	return ""

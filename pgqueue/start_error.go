@@ -22,7 +22,8 @@ const (
 	StartSchemaNewer StartReason = "schema_newer"
 	// StartMissingRights: the role lacks GRANTs of docs/roles.md; StartError.Rights has them.
 	StartMissingRights StartReason = "missing_rights"
-	// StartRowSecurity: row-level security lets the role see or write no rows; StartError.Rights has the tables.
+	// StartRowSecurity: row-level security lets the role see or write no rows, or the setting row_security, which is off, makes an
+	// error of each statement that it holds for; StartError.Rights has the tables.
 	StartRowSecurity StartReason = "row_security"
 	// StartStandby: the server is a standby, and was not promoted within half a minute.
 	StartStandby StartReason = "standby"

@@ -215,6 +215,85 @@ func TestC79_RowLevelSecurityHidesTheQueue(t *testing.T) {
 	requireStarts(t, as("proprietor"))
 }
 
+// A condition that is just false lets nothing through, whatever the command it is for; nor does one that is not there. USING and WITH CHECK
+// may come from different policies.
+func TestC79_PoliciesThatLetNothingThrough(t *testing.T) {
+	t.Parallel()
+	db, as := documentedRoles(t)
+	app := as("app")
+	exec(t, db.Pool, `ALTER TABLE pgqueue.jobs ENABLE ROW LEVEL SECURITY; ALTER TABLE pgqueue.history ENABLE ROW LEVEL SECURITY;
+		CREATE POLICY everything ON pgqueue.history USING (true)`)
+	const reads = `CREATE POLICY r ON pgqueue.jobs FOR SELECT USING (true); CREATE POLICY d ON pgqueue.jobs FOR DELETE USING (true); `
+	for _, c := range []struct{ policies, hidden string }{ // hidden is empty where the worker starts
+		{`CREATE POLICY a ON pgqueue.jobs USING (true) WITH CHECK (false)`, "for UPDATE on table pgqueue.jobs;"},
+		{`CREATE POLICY a ON pgqueue.jobs USING (false)`, "for SELECT, UPDATE, DELETE on table pgqueue.jobs;"},
+		{`CREATE POLICY a ON pgqueue.jobs WITH CHECK (true)`, "for SELECT, UPDATE, DELETE on table pgqueue.jobs;"},
+		{reads + `CREATE POLICY a ON pgqueue.jobs FOR UPDATE USING (false)`, "for UPDATE on table pgqueue.jobs;"},
+		{reads + `CREATE POLICY a ON pgqueue.jobs FOR UPDATE USING (true) WITH CHECK (false)`, "for UPDATE on table pgqueue.jobs;"},
+		{
+			reads + `CREATE POLICY a ON pgqueue.jobs FOR UPDATE USING (true) WITH CHECK (false);
+			CREATE POLICY b ON pgqueue.jobs FOR UPDATE USING (false) WITH CHECK (true)`, "",
+		},
+		{`CREATE POLICY a ON pgqueue.jobs USING (true); CREATE POLICY b ON pgqueue.jobs USING (false)`, ""},
+		{
+			`CREATE POLICY a ON pgqueue.jobs USING (true); CREATE POLICY b ON pgqueue.jobs AS RESTRICTIVE USING (false)`,
+			"for SELECT, UPDATE, DELETE on table pgqueue.jobs;",
+		},
+		{
+			`CREATE POLICY a ON pgqueue.jobs USING (true);
+			CREATE POLICY b ON pgqueue.history AS RESTRICTIVE FOR INSERT WITH CHECK (false)`, "for INSERT on table pgqueue.history;",
+		},
+	} {
+		exec(t, db.Pool, c.policies)
+		if c.hidden == "" {
+			requireWorksOff(t, app, db.Pool)
+		} else {
+			for _, err := range starts(t, app) {
+				if refused := requireRefused(t, err, pgqueue.StartRowSecurity); refused != nil && !strings.Contains(err.Error(), c.hidden) {
+					t.Errorf("%s: error %v, want it to say %q", c.policies, err, c.hidden)
+				}
+			}
+		}
+		exec(t, db.Pool, `DROP POLICY IF EXISTS a ON pgqueue.jobs; DROP POLICY IF EXISTS b ON pgqueue.jobs; DROP POLICY IF EXISTS b ON pgqueue.history;
+			DROP POLICY IF EXISTS r ON pgqueue.jobs; DROP POLICY IF EXISTS d ON pgqueue.jobs`)
+	}
+}
+
+// With row_security off Postgres refuses the statements of whom row-level security holds for, also under a policy that shows everything.
+func TestC79_RowSecuritySettingOff(t *testing.T) {
+	t.Parallel()
+	db, as := documentedRoles(t)
+	exec(t, db.Pool, `ALTER ROLE app SET row_security = off`)
+	app := as("app")
+	requireStarts(t, app) // no table has row-level security
+	for _, table := range []string{"jobs", "pgqueue_migrations"} {
+		exec(t, db.Pool, `ALTER TABLE pgqueue.`+table+` ENABLE ROW LEVEL SECURITY; CREATE POLICY everything ON pgqueue.`+table+` USING (true)`)
+		for _, err := range starts(t, app) {
+			refused := requireRefused(t, err, pgqueue.StartRowSecurity)
+			if refused != nil && (refused.Role != "app" || len(refused.Rights) == 0 || !strings.Contains(err.Error(), "row_security is off") ||
+				!strings.Contains(err.Error(), "on table pgqueue."+table)) {
+				t.Errorf("with row-level security on %s: %v", table, err)
+			}
+		}
+		exec(t, db.Pool, `ALTER TABLE pgqueue.`+table+` DISABLE ROW LEVEL SECURITY`)
+	}
+	exec(t, db.Pool, `ALTER TABLE pgqueue.jobs ENABLE ROW LEVEL SECURITY; ALTER ROLE app BYPASSRLS`)
+	requireWorksOff(t, app, db.Pool)
+}
+
+// requireWorksOff checks that a worker starts and does a job, which the administrator enqueues.
+func requireWorksOff(t *testing.T, pool, admin *pgxpool.Pool) {
+	t.Helper()
+	requireStarts(t, pool)
+	client := quietClient(t, pool)
+	mux := pgqueue.NewMux()
+	pgqueue.Handle(mux, func(context.Context, *pgqueue.Job[task]) error { return nil })
+	enqueue(t, client, admin, task{})
+	if result := drain(t, client, mux, pgqueue.WorkerConfig{}); result.Outcomes.Succeeded != 1 {
+		t.Errorf("the worker did nothing: %+v", result)
+	}
+}
+
 // The version of the schema is that of the program, or the next one.
 func TestStartLooksAtTheVersion(t *testing.T) {
 	t.Parallel()

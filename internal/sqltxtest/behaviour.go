@@ -154,6 +154,19 @@ func failedTransaction(f *fixture) {
 	}
 }
 
+// explained has errors of the database recognized whatever type the driver gives them.
+func explained(f *fixture) {
+	tx := f.begin(0)
+	f.exec(tx, "SET TRANSACTION READ ONLY")
+	if _, err := f.client.Enqueue(f.ctx, sqltx.On(tx), greet{"a"}); !errors.Is(err, pgqueue.ErrReadOnly) || sqlState(err) != "25006" {
+		f.Errorf("in a read-only transaction: %v", err)
+	}
+	elsewhere := must(pgqueue.NewClient(f.database.Pool, pgqueue.WithSchema("elsewhere")))(f)
+	if _, err := elsewhere.Enqueue(f.ctx, sqltx.On(f.db), greet{"a"}); !errors.Is(err, pgqueue.ErrSchema) {
+		f.Errorf("without a schema: %v", err)
+	}
+}
+
 func savepoint(f *fixture) {
 	tx := f.begin(0)
 	kept := must(f.client.Enqueue(f.ctx, sqltx.On(tx), greet{"kept"}))(f)

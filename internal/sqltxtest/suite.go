@@ -26,6 +26,7 @@ func Run(t *testing.T, open func(testing.TB, string) *sql.DB) {
 		"C15_ASerializationFailureReachesUs":    serialization,
 		"BadInputSendsNothing":                  badInput,
 		"AFailedTransactionSaysSo":              failedTransaction,
+		"ErrorsSayWhatToDo":                     explained,
 		"ASavepointTakesTheJobBack":             savepoint,
 		"TheSettingsOfTheSessionChangeNothing":  sessionSettings,
 		"ABatchThatIsNotReadIsSentWhenItCloses": closedBatch,

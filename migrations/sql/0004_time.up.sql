@@ -390,7 +390,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan
 DECLARE
     at    timestamptz := greatest(reschedule.run_at, statement_timestamp());
     place text;
-    found text;
+    was text;
     due   timestamptz;
 BEGIN
     IF NOT isfinite(reschedule.run_at) OR at >= '10000-01-01 00:00+00' THEN
@@ -399,10 +399,10 @@ BEGIN
     END IF;
 
     SELECT j.queue INTO place FROM {schema}.jobs j WHERE j.id = reschedule.id;
-    SELECT j.state, j.run_at INTO found, due FROM {schema}.jobs j WHERE j.queue = place AND j.id = reschedule.id FOR UPDATE;
-    IF found IS NULL THEN
+    SELECT j.state, j.run_at INTO was, due FROM {schema}.jobs j WHERE j.queue = place AND j.id = reschedule.id FOR UPDATE;
+    IF was IS NULL THEN
         RETURN 'not_found';
-    ELSIF found = 'running' THEN
+    ELSIF was = 'running' THEN
         RETURN 'running';
     END IF;
     IF at > statement_timestamp() OR due > statement_timestamp() THEN
@@ -422,7 +422,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan
 #variable_conflict use_column
 DECLARE
     place text;
-    found text;
+    was text;
 BEGIN
     IF set_priority.priority IS NULL OR set_priority.priority NOT BETWEEN 1 AND 4 THEN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', COLUMN = 'priority',
@@ -431,15 +431,15 @@ BEGIN
 
     SELECT j.queue INTO place FROM {schema}.jobs j WHERE j.id = set_priority.id;
     UPDATE {schema}.jobs j SET priority = set_priority.priority::smallint WHERE j.queue = place AND j.id = set_priority.id
-    RETURNING j.state INTO found;
-    IF found = 'pending' THEN
+    RETURNING j.state INTO was;
+    IF was = 'pending' THEN
         PERFORM pg_notify({channel_literal}, place);
-    ELSIF found IS NULL THEN
+    ELSIF was IS NULL THEN
         SELECT h.queue INTO place FROM {schema}.history h WHERE h.id = set_priority.id AND h.day = 'infinity';
         UPDATE {schema}.history h SET priority = set_priority.priority::smallint
-        WHERE h.queue = place AND h.id = set_priority.id AND h.day = 'infinity' RETURNING h.state INTO found;
+        WHERE h.queue = place AND h.id = set_priority.id AND h.day = 'infinity' RETURNING h.state INTO was;
     END IF;
-    RETURN coalesce(found, 'not_found');
+    RETURN coalesce(was, 'not_found');
 END {tag};
 
 COMMENT ON FUNCTION {schema}.set_priority(bigint, int) IS
@@ -453,7 +453,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan
 #variable_conflict use_column
 DECLARE
     place  text;
-    found  text;
+    was  text;
     number int;
     t      timestamptz := statement_timestamp(); -- in a CASE, Citus takes no function that is not immutable
 BEGIN
@@ -462,8 +462,8 @@ BEGIN
     END IF;
 
     SELECT j.queue INTO place FROM {schema}.jobs j WHERE j.id = edit_payload.id;
-    SELECT j.state, j.generation INTO found, number FROM {schema}.jobs j WHERE j.queue = place AND j.id = edit_payload.id FOR UPDATE;
-    IF found IS NULL THEN
+    SELECT j.state, j.generation INTO was, number FROM {schema}.jobs j WHERE j.queue = place AND j.id = edit_payload.id FOR UPDATE;
+    IF was IS NULL THEN
         RETURN 'not_found';
     ELSIF number <> edit_payload.generation THEN
         RETURN 'changed';
@@ -471,7 +471,7 @@ BEGIN
     UPDATE {schema}.jobs j SET payload = edit_payload.payload, generation = j.generation + 1, failures = 0, cancel_requested_at = NULL,
         run_at = CASE WHEN j.state = 'running' THEN greatest(j.run_at, t) ELSE j.run_at END
     WHERE j.queue = place AND j.id = edit_payload.id;
-    RETURN CASE WHEN found = 'running' THEN 'superseded' ELSE 'edited' END;
+    RETURN CASE WHEN was = 'running' THEN 'superseded' ELSE 'edited' END;
 END {tag};
 
 COMMENT ON FUNCTION {schema}.edit_payload(bigint, jsonb, int) IS
@@ -678,10 +678,10 @@ COMMENT ON FUNCTION {schema}.args_fingerprint(jsonb, text[]) IS
 -- Jobs of one queue, some of which are enqueued at most once by a rule of their own. What Go sends, and what enqueue_unique calls:
 -- one verdict for both. Jobs without a rule are treated as everywhere else, so that a batch may hold all of them. It validates nothing.
 --   policies[]    NULL = none, or
---                 keep      identities[] stays taken for spans[] µs from the first enqueue, whatever becomes of the job
---                 slot      the same until the end of the slot of spans[] µs, counted from 1970 in UTC
+--                 keep      identities[] stays taken for spans[] microseconds from the first enqueue, whatever becomes of the job
+--                 slot      the same until the end of the slot of spans[] microseconds, counted from 1970 in UTC
 --                 live      keys[] is made from the arguments: taken while its job is pending or running (revisions[] is not NULL)
---                 debounce  keys[]: due delays[] µs after the last enqueue, and no later than spans[] µs after the first of a burst
+--                 debounce  keys[]: due delays[] microseconds after the last enqueue, and no later than spans[] microseconds after the first of a burst
 --   The other arrays are those of the statement enqueue in pgqueue/internal/jobstore/enqueue.sql; so are the reasons for the shape of
 --   step 2 here.
 -- * A function, because a decision stands between two writes: who holds an identity is known when its row is locked, and only then
@@ -768,7 +768,7 @@ BEGIN
     -- * The last of a key in the batch counts; with 'live' the first. What is there already with an equal revision stays as it is: with
     --   'live' the payloads may differ, in members that do not count.
     -- * A debounced job has the end of its burst in metadata, because only the row itself can tell, when it is locked, whether the burst
-    --   goes on: it ends when the input is claimed (generation = claimed_generation). µs since 1970, and looked at with care: people
+    --   goes on: it ends when the input is claimed (generation = claimed_generation). microseconds since 1970, and looked at with care: people
     --   may write metadata. A pending job that was enqueued without debounce keeps its due time; it was promised.
     -- * DO UPDATE calls nothing but immutable functions: Citus evaluates it on the shard's node and takes no others.
     WITH input AS MATERIALIZED (

@@ -18,25 +18,27 @@ type Right struct {
 // What stands in the way of a right.
 const (
 	Missing = "missing" // it was not granted
+	Barred  = "barred"  // row-level security holds, and the setting row_security makes an error of that
 	Hidden  = "hidden"  // row-level security lets no row through
 	Partial = "partial" // row-level security may keep rows back
 )
 
 // Lack is a right that a role does not have, or not for every row.
 type Lack struct {
-	Problem   string // Missing, Hidden or Partial
+	Problem   string // Missing, Barred, Hidden or Partial
 	Target    string // "table pgqueue.jobs"
 	Privilege string
 }
 
 // Session is what a session is, and what its role lacks.
 type Session struct {
-	Standby   bool // the server is in recovery
-	ReadOnly  bool // transactions are, by default or because it is a standby
-	Encoding  string
-	DateStyle string
-	Role      string
-	Lacks     []Lack
+	Standby    bool // the server is in recovery
+	ReadOnly   bool // transactions are, by default or because it is a standby
+	Encoding   string
+	DateStyle  string
+	ArrayNulls bool // NULL in the text of an array is a null, and not the word
+	Role       string
+	Lacks      []Lack
 }
 
 // StartCheck looks at a session of q, and at whether its role has these rights, in one round trip.
@@ -51,7 +53,9 @@ func (s *Store) StartCheck(ctx context.Context, q Querier, rights []Right) (Sess
 		return found, fmt.Errorf("look at the session: %w", err)
 	}
 	var problem, target, privilege *string
-	into := []any{&found.Standby, &found.ReadOnly, &found.Encoding, &found.DateStyle, &found.Role, &problem, &target, &privilege}
+	into := []any{
+		&found.Standby, &found.ReadOnly, &found.Encoding, &found.DateStyle, &found.ArrayNulls, &found.Role, &problem, &target, &privilege,
+	}
 	if _, err := pgx.ForEachRow(rows, into, func() error {
 		if problem != nil && target != nil && privilege != nil {
 			found.Lacks = append(found.Lacks, Lack{Problem: *problem, Target: *target, Privilege: *privilege})
