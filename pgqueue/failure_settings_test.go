@@ -193,8 +193,10 @@ func produceWithoutArrayNulls(t *testing.T, pool, admin *pgxpool.Pool) {
 	if n := one[int](t, admin, `SELECT count(*) FROM pgqueue.jobs`) + one[int](t, admin, `SELECT count(*) FROM pgqueue.unique_keys`); n != 0 {
 		t.Errorf("%d rows were written by what failed", n)
 	}
-	id := enqueue(t, client, pool, task{N: 3}).ID
-	job(t, admin, id).requireState(t, "available", 0, 0)
+	for _, options := range [][]pgqueue.EnqueueOption{nil, {pgqueue.WithKey("K"), pgqueue.WithDelay(time.Hour)}} {
+		id := enqueue(t, client, pool, task{N: 3}, options...).ID
+		job(t, admin, id).requireState(t, "pending", 0, 0)
+	}
 }
 
 // workUnder has eight workers do jobs: each runs once and succeeds, whatever the reaper, the partitions' upkeep, the listener and a retry

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the test binaries of the core and the integration suite directly on a Postgres and then, with nothing but their URL changed, through
-# PgBouncer in transaction mode: Debian's (1.18, no prepared statements) in each mode of pgx that is documented for it, and one that knows
+# Runs the test binaries of the core, the schedules and the integration suite directly on a Postgres and then, with nothing but their URL
+# changed, through PgBouncer in transaction mode: Debian's (1.18, no prepared statements) in each mode of pgx that is documented for it, and one that knows
 # prepared statements (1.24) in pgx's default mode. What passes through a pooler must be what passes directly, less the tests that
 # scripts/poolers-without.txt lists with their reasons. Tests of poolers themselves (build tag "poolers") run against both. See
 # docs/poolers.md.
@@ -163,7 +163,7 @@ url() { echo "postgres://postgres@127.0.0.1:${ports[${1%/*}]}/postgres?sslmode=d
 # --- the suites ---
 
 # Each has a name, a folder and the package's path in the folder's module.
-suites=("pgqueue . ./pgqueue" "jobstore . ./pgqueue/internal/jobstore" "integration integration .")
+suites=("pgqueue . ./pgqueue" "jobstore . ./pgqueue/internal/jobstore" "schedule . ./schedule" "integration integration .")
 if [ -n "${SUITES-}" ]; then
   wanted=$(tr ' ' '|' <<<"$SUITES")
   mapfile -t suites < <(printf '%s\n' "${suites[@]}" | grep -E "^($wanted) ")
