@@ -12,9 +12,9 @@ WITH claimed AS (
                 SELECT r.id FROM {schema}.jobs r
                 WHERE r.queue = $1 AND r.priority = p.priority AND r.state = 'pending' AND r.run_at <= statement_timestamp()
                   AND (r.run_at, r.id) >= (p.since, p.since_id) AND ($5::text[] IS NULL OR r.kind = ANY ($5::text[]))
-                  AND r.kind <> ALL (ARRAY (
+                  AND CASE WHEN r.kind = ANY (ARRAY (
                         SELECT h.kind FROM {schema}.paused_kinds h
-                        WHERE h.queue IN ('', $1) AND coalesce(h.paused_until, 'infinity') > statement_timestamp()))
+                        WHERE h.queue IN ('', $1) AND coalesce(h.paused_until, 'infinity') > statement_timestamp())) THEN NULL ELSE 1 END IS NOT NULL
                 ORDER BY r.run_at, r.id LIMIT $2 FOR UPDATE SKIP LOCKED) c
         ORDER BY p.ord LIMIT $2))
       AND NOT EXISTS (SELECT FROM {schema}.queues q

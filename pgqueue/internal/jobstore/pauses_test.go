@@ -233,6 +233,25 @@ func TestClaimPlanWithPausedKinds(t *testing.T) {
 	}
 }
 
+// Where the statistics say that one kind is nearly all there is, leaving paused kinds out must not look as if it left hardly a row: the
+// claim would read and sort the backlog.
+func TestClaimPlanWithOneFrequentKind(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.exec(`ALTER TABLE %s.jobs SET (autovacuum_enabled = off)`)
+	f.insert(20_000)
+	f.exec(`VACUUM ANALYZE %s.jobs`)
+	for _, kinds := range [][]string{nil, {"k"}} {
+		rows := must(f.pool.Query(f.ctx, "EXPLAIN (ANALYZE) "+f.store.ClaimSQL(), pgx.QueryExecModeExec, queueName, 100, int64(1e9), "w", kinds,
+			[]int16{1, 2, 3, 4}, []string{"-infinity", "-infinity", "-infinity", "-infinity"}, []int64{0, 0, 0, 0}))(t)
+		plan := strings.Join(must(pgx.CollectRows(rows, pgx.RowTo[string]))(t), "\n")
+		walk := regexp.MustCompile(`Index Scan using jobs_ready on jobs r .* rows=(\d+) width.*actual time`).FindStringSubmatch(plan)
+		if walk == nil || len(walk[1]) < 3 || strings.Contains(plan, "Sort") {
+			t.Errorf("kinds %q: the claim does not walk its index as one of which most rows pass:\n%s", kinds, plan)
+		}
+	}
+}
+
 // A job of a paused kind waits for the end of the pause, not for a worker that knows it.
 func TestUnknownKindsLeavesOutPausedOnes(t *testing.T) {
 	t.Parallel()
