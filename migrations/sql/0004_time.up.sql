@@ -693,7 +693,7 @@ COMMENT ON FUNCTION {schema}.args_fingerprint(jsonb, text[]) IS
 --   whoever is writing it: after their rollback we hold it, after their COMMIT we know their job. DO UPDATE has no WHERE, because a
 --   WHERE that says no returns nothing. In REPEATABLE READ and SERIALIZABLE such a row is 40001, which reaches the caller as it is.
 -- * The plans live as long as the session and may have been made while the tables were empty: hence no sequential scan. No join in them has
---   more than one shape, so one plan does for a job and for thousands, and planning each call anew would cost a fifth of it.
+--   more than one shape, so one plan does for a job and for thousands, and no call plans anew.
 CREATE FUNCTION {schema}.enqueue_unique_batch(
     queue        text,
     kinds        text[],
