@@ -48,7 +48,10 @@ func primaryAndStandby(t *testing.T) (primary, standby *pgxpool.Pool, promote fu
 	standby = connect(second)
 	exec(t, standby, `ALTER SYSTEM RESET synchronous_standby_names`)
 	exec(t, standby, `SELECT pg_reload_conf()`)
-	return primary, standby, func() { exec(t, standby, `SELECT pg_promote(true, 60)`) }
+	return primary, standby, func() {
+		exec(t, standby, `SELECT pg_promote(false)`) // not awaited in it: its snapshot may be in the way of the replay
+		eventually(t, "the standby is promoted", func() bool { return one[bool](t, standby, `SELECT NOT pg_is_in_recovery()`) })
+	}
 }
 
 // C81 (1) and (3): on a standby nothing starts that would have to write, and everything works that reads.
