@@ -143,9 +143,9 @@ func TestPlansOfProbeAndStats(t *testing.T) {
 			rows := must(tx.Query(f.ctx, "EXPLAIN (ANALYZE, TIMING OFF) "+f.store.SQL(name), args...))(t)
 			plan := strings.Join(must(pgx.CollectRows(rows, pgx.RowTo[string]))(t), "\n")
 			_ = tx.Rollback(f.ctx)
-			for _, bad := range []string{"Seq Scan on jobs", "Seq Scan on history_attention", "Bitmap Heap Scan", `Rows Removed by Filter: \d{3}`, "JIT"} {
+			for _, bad := range []string{"Seq Scan on jobs", "Seq Scan on history_attention", "Bitmap Heap Scan on (?:jobs|history)", `Rows Removed by Filter: \d{3}`, "JIT"} {
 				// A bitmap of one row by its primary key is as good as an index scan.
-				if regexp.MustCompile(bad).MatchString(plan) && (name != "read" || bad != "Bitmap Heap Scan") {
+				if regexp.MustCompile(bad).MatchString(plan) && (name != "read" || !strings.HasPrefix(bad, "Bitmap")) {
 					t.Errorf("%s has a %s:\n%s", name, bad, plan)
 				}
 			}
