@@ -36,6 +36,7 @@ type item struct {
 	failure  *runner.Failure
 	outcome  runner.Outcome // 0 = not known yet
 	rejected bool
+	asked    bool // by a Confirm that became a Retry
 }
 
 // fence is the key under which the statements answer.
@@ -234,7 +235,7 @@ func (q *Queue) confirm(ctx context.Context, items []*item) error {
 		}
 		for _, item := range part {
 			if row, ok := rows[item.row.ID]; ok && row.attempt == item.row.Attempt && row.open {
-				item.verdict = runner.Retry
+				item.verdict, item.asked = runner.Retry, true
 			} else {
 				item.outcome = runner.Succeeded
 			}
@@ -243,7 +244,8 @@ func (q *Queue) confirm(ctx context.Context, items []*item) error {
 	return nil
 }
 
-// leftOut tells what is locked from what is lost.
+// leftOut tells what is locked from what is lost. A transaction that was asked about and ended since then has succeeded like one that
+// had ended before.
 func (q *Queue) leftOut(ctx context.Context, items []*item) error {
 	for part := range slices.Chunk(items, maxRows) {
 		rows, err := q.look(ctx, ids(part))
@@ -253,9 +255,13 @@ func (q *Queue) leftOut(ctx context.Context, items []*item) error {
 		for _, item := range part {
 			row, ok := rows[item.row.ID]
 			ours := ok && row.attempt == item.row.Attempt && row.open && (row.running || item.verdict == runner.Succeed)
-			item.outcome = runner.Lost
-			if ours {
+			switch {
+			case ours:
 				item.outcome = runner.Busy
+			case item.asked:
+				item.outcome = runner.Succeeded
+			default:
+				item.outcome = runner.Lost
 			}
 		}
 	}
