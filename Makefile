@@ -8,7 +8,7 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(CURDIR)/.bin/golangci-lint-$(GOLANGCI_VERSION)
 
 # The modules beside the core; each replaces it by path.
-MODULES := integration examples examples/databasesql bench pgqueuetest/pgcontainer
+MODULES := integration examples examples/databasesql bench pgqueuetest/pgcontainer console/assets
 # Those whose tests need nothing but a Postgres; pgcontainer's need a container engine, see test-containers.
 TESTED := integration examples examples/databasesql bench
 
@@ -86,6 +86,16 @@ lint: $(GOLANGCI) ## gofmt, vet for Linux, macOS and Windows, golangci-lint, the
 bench: setup ## measure beside River and the raw statements (JOBS, ROUNDS, ENGINES, SCENARIOS; see bench/README.md)
 	@cd bench && go run .
 
+assets: setup-assets ## build console/static from console/assets
+	@cd console/assets && go run .
+
+assets-check: setup-assets ## fail where console/static is not what console/assets gives
+	@cd console/assets && go run . -check
+
+test-assets: setup-assets ## check the types of the console's scripts, and run the tests of their cores under Node
+	@cd console/assets && node node_modules/typescript/bin/tsc -p . && \
+	  out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && go run . -tests "$$out" && node --enable-source-maps --test "$$out"/*.mjs
+
 ci: ## what CI runs
 	$(MAKE) --no-print-directory test
 	$(MAKE) --no-print-directory lint
@@ -102,6 +112,9 @@ db-down: ## stop it and remove its data
 setup:
 	@scripts/setup-postgres.sh
 
+setup-assets:
+	@scripts/setup-assets.sh
+
 # Tests take no DATABASE_URL, so that they never meet somebody's real database.
 setup-tests:
 	@env -u DATABASE_URL scripts/setup-postgres.sh
@@ -112,4 +125,4 @@ $(GOLANGCI):
 	  > .bin/install.log 2>&1 || { cat .bin/install.log; exit 1; }
 	@mv .bin/golangci-lint $@
 
-.PHONY: help demo-outbox demo-embeddings demo demo-serve demo-clean test test-full test-oldest test-newest test-matrix test-containers test-poolers test-poolers-quick test-citus fuzz lint bench ci db-up db-down setup setup-tests
+.PHONY: help demo-outbox demo-embeddings demo demo-serve demo-clean test test-full test-oldest test-newest test-matrix test-containers test-poolers test-poolers-quick test-citus fuzz lint bench ci db-up db-down assets assets-check test-assets setup setup-assets setup-tests

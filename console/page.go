@@ -2,12 +2,15 @@ package console
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
 	"path"
+	"regexp"
 	"strings"
 )
 
@@ -15,10 +18,13 @@ import (
 var templateFiles embed.FS
 
 // pages are the parsed templates: for each file of templates/ but layout.html and parts*.html, that file with those.
-type pages struct{ byName map[string]*template.Template }
+type pages struct {
+	byName map[string]*template.Template
+	times  *regexp.Regexp // the words in a <time>, which change although nothing happens
+}
 
-func loadPages() (*pages, error) {
-	shared, err := template.New("").Funcs(templateFuncs()).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html")
+func loadPages(funcs template.FuncMap) (*pages, error) {
+	shared, err := template.New("").Funcs(funcs).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html")
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +32,7 @@ func loadPages() (*pages, error) {
 	if err != nil {
 		return nil, err
 	}
-	loaded := &pages{byName: map[string]*template.Template{}}
+	loaded := &pages{byName: map[string]*template.Template{}, times: regexp.MustCompile(`(<time [^>]*>)[^<]*`)}
 	for _, file := range files {
 		name := strings.TrimSuffix(path.Base(file), ".html")
 		if name == "layout" || strings.HasPrefix(name, "parts") {
@@ -43,44 +49,50 @@ func loadPages() (*pages, error) {
 	return loaded, nil
 }
 
-// view is what a template gets: the page around, and the screen's own Data.
-type view struct {
-	Title    string
-	Section  string // which entry of the menu is the current one
-	Identity Identity
-	Prefix   string
-	CSRF     string // for {{template "csrf" .}}
-	Data     any
-
-	request *request
+// version names what a page shows: it is the same as long as nothing but the passing of time has changed.
+func (p *pages) version(main []byte) string {
+	digest := sha256.Sum256(p.times.ReplaceAll(main, []byte("$1")))
+	return base64.RawURLEncoding.EncodeToString(digest[:12])
 }
 
-// Can says whether the viewer has a role: {{if .Can "operator"}}.
-func (v *view) Can(role string) bool {
-	return v.request.can(map[string]Role{"viewer": Viewer, "operator": Operator}[role])
-}
-
-// URL is an address of the console: {{.URL "/jobs/17"}}.
-func (v *view) URL(path string) string { return v.request.url(path, nil) }
+// live marks a page, before it is rendered, as one that browsers keep up to date: live.ts asks again each second for the same
+// address with `HX-Request: true` and `If-None-Match: <the data-version of main, or the ETag of the last answer>`.
+func (r *request) live() { r.isLive = true }
 
 // page renders templates/<name>.html inside the layout. It is rendered whole before the first byte is sent, so that an error is
 // an error page and no torn one.
+//
+// A script that asks with the header `HX-Request: true` gets what is inside <main> and nothing around it, with an ETag; or 204 where
+// that is what If-None-Match names.
 func (r *request) page(status int, name, section, title string, data any) error {
 	page, ok := r.console.pages.byName[name]
 	if !ok {
 		return fmt.Errorf("there is no template %q", name)
 	}
-	var out bytes.Buffer
-	err := page.ExecuteTemplate(&out, "layout", &view{
-		Title: title, Section: section, Identity: r.identity, Prefix: r.console.config.Prefix, Data: data, request: r,
-	})
-	if err != nil {
+	v := r.view(section, title, data)
+	var main bytes.Buffer
+	if err := page.ExecuteTemplate(&main, "content", v); err != nil {
 		return fmt.Errorf("template %q: %w", name, err)
 	}
-	r.w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	r.w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		_, _ = out.WriteTo(r.w) // nobody is left to be told
+	v.Version = r.console.pages.version(main.Bytes())
+	v.Main = template.HTML(main.String())
+	out := &main
+	if r.partial() {
+		tag := `"` + v.Version + `"`
+		r.w.Header().Set("ETag", tag)
+		if status == http.StatusOK && r.Header.Get("If-None-Match") == tag {
+			r.w.WriteHeader(http.StatusNoContent)
+			return nil
+		}
+	} else {
+		out = new(bytes.Buffer)
+		if err := page.ExecuteTemplate(out, "layout", v); err != nil {
+			return fmt.Errorf("template %q: %w", name, err)
+		}
 	}
+	r.send(status, "text/html; charset=utf-8", out.Bytes())
 	return nil
 }
+
+// partial says whether a script asks, which has the layout already.
+func (r *request) partial() bool { return r.Header.Get("HX-Request") == "true" }

@@ -1,9 +1,6 @@
 package console
 
-import (
-	"net/http"
-	"slices"
-)
+import "slices"
 
 // route is one path of the console. Tests walk the whole table.
 type route struct {
@@ -17,15 +14,18 @@ type route struct {
 func (c *Console) routes() []route {
 	return slices.Concat(
 		overviewRoutes(),
+		jobsRoutes(),
+		jobRoutes(),
+		attentionRoutes(),
+		bulkRoutes(),
+		operationsRoutes(),
+		performanceRoutes(),
+		samplesRoutes(),
+		threeWorkersRoutes(),
+		auditRoutes(),
+		queuesRoutes(),
+		schedulesRoutes(),
+		workersRoutes(),
+		databaseRoutes(),
 	)
-}
-
-// mount makes the handler of the whole table.
-func (c *Console) mount() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET "+c.config.Prefix+"/static/", http.StripPrefix(c.config.Prefix+"/static/", staticFiles()))
-	for _, route := range c.routes() {
-		mux.HandleFunc(route.method+" "+c.config.Prefix+route.path, func(w http.ResponseWriter, r *http.Request) { c.serve(route, w, r) })
-	}
-	return mux
 }

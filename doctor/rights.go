@@ -31,7 +31,7 @@ func needs(purpose Purpose) []right {
 		on("table", "queues paused_kinds live_workers pgqueue_migrations", "SELECT")
 		on("table", "job_progress schedules schedule_ticks", "SELECT", "INSERT", "UPDATE", "DELETE")
 		on("function", "ensure_history drop_history expire_attention heartbeat goodbye cached_stats", "EXECUTE")
-		on("function", "expire_unique_keys expire_progress pause_until pause_kind", "EXECUTE")
+		on("function", "expire_unique_keys expire_progress expire_audit pause_until pause_kind", "EXECUTE")
 	case Producer:
 		on("table", "jobs", "SELECT", "INSERT", "UPDATE")
 		on("table", "unique_keys", "SELECT", "INSERT", "UPDATE")
@@ -39,12 +39,13 @@ func needs(purpose Purpose) []right {
 	case Operator:
 		on("function", "pause resume retry cancel set_max_attempts", "EXECUTE")
 		on("function", "pause_until pause_kind resume_kind reschedule set_priority edit_payload retry_with release_key", "EXECUTE")
+		on("function", "record_action", "EXECUTE")
 	case Watcher, Viewer:
 		on("table", "paused paused_kinds schedule_ticks", "SELECT")
 		on("table", "queue_stats active_jobs stuck_jobs needs_attention job_log attempts live_workers workers queues pgqueue_migrations", "SELECT")
 		on("function", "queue_names count_queues cached_stats why_not_running", "EXECUTE")
 		if purpose == Viewer {
-			on("table", "jobs history schedules unique_keys job_progress", "SELECT")
+			on("table", "jobs history schedules unique_keys job_progress audit", "SELECT")
 			on("sequence", "jobs_id_seq", "SELECT")
 		}
 	}
@@ -52,12 +53,12 @@ func needs(purpose Purpose) []right {
 }
 
 // mayMiss says which rights a role does its work without. A worker then does not report itself, knows nothing of the others, has no numbers
-// of the database among its metrics, keeps no schedules, and its handlers report no progress and pause nothing; a producer knows no unique keys.
+// of the database among its metrics, keeps no schedules, deletes nothing of the audit log, and its handlers report no progress and pause nothing; a producer knows no unique keys.
 func mayMiss(purpose Purpose, object string) bool {
 	switch purpose {
 	case Worker:
 		return slices.Contains([]string{"heartbeat", "goodbye", "cached_stats", "live_workers", "job_progress", "schedules", "schedule_ticks",
-			"expire_unique_keys", "expire_progress", "pause_until", "pause_kind"}, object)
+			"expire_unique_keys", "expire_progress", "expire_audit", "pause_until", "pause_kind"}, object)
 	case Producer:
 		return object == "unique_keys"
 	}

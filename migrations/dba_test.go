@@ -56,6 +56,10 @@ func dbaSample(t *testing.T, pool *pgxpool.Pool) {
 		`INSERT INTO pgqueue.unique_keys (queue, kind, key, job_id, created_at, expires_at) SELECT 'mail', 'send_welcome', 'key:user-' || g, g, now() - interval '5 min', now() + interval '1 day'
 			FROM generate_series(1, 20) g`,
 		`INSERT INTO pgqueue.job_progress (job_id, attempt, updated_at, progress) VALUES (5, 1, now() - interval '2 s', '{"done": 40, "of": 300}')`,
+		`INSERT INTO pgqueue.audit (at, role, action, actor, via, job_count, job_ids, queue, subject, detail) VALUES
+			(now() - interval '42 min', 'on_call', 'schedule_enable', 'bob', 'cli', 0, '{}', NULL, 'reindex', NULL),
+			(now() - interval '41 min', 'on_call', 'pause', 'bob', 'cli', 0, '{}', 'bulk', NULL, 'the warehouse is being migrated'),
+			(now() - interval '1 min', 'console', 'retry', 'alice', 'console', 3, '{17, 18, 19}', NULL, NULL, NULL)`,
 		`ANALYZE pgqueue.jobs, pgqueue.history`,
 	} {
 		run(t, pool, sql)

@@ -14,7 +14,7 @@ import (
 )
 
 // Latest is the version that this package installs.
-const Latest = 4
+const Latest = 5
 
 //go:embed sql/*.sql
 var templates embed.FS

@@ -43,6 +43,8 @@ func TestC92_ExistingObjectsWithOurNamesAreNamedAndUntouched(t *testing.T) {
 		"unique_keys":        `CREATE DOMAIN {s}.unique_keys AS text`,
 		"paused":             `CREATE VIEW {s}.paused AS SELECT theirs FROM {s}.theirs`,
 		"pause_kind":         `CREATE PROCEDURE {s}.pause_kind() LANGUAGE sql AS 'SELECT 1'`,
+		"audit":              `CREATE TABLE {s}.audit (theirs text); INSERT INTO {s}.audit ` + ten,
+		"record_action":      `CREATE FUNCTION {s}.record_action(theirs text) RETURNS text LANGUAGE sql AS 'SELECT ''theirs''::text'`,
 		"why_not_running":    `CREATE FUNCTION {s}.why_not_running() RETURNS int LANGUAGE sql AS 'SELECT 1'`,
 	} {
 		t.Run(object, func(t *testing.T) {
@@ -103,7 +105,7 @@ func TestUp_KnowsAllOfItsOwnNames(t *testing.T) {
 		UNION SELECT proname::text FROM pg_proc WHERE pronamespace = 'pgqueue'::regnamespace`)
 	var checks strings.Builder
 	for file, first := range map[string]string{"0001_core.up.sql": `CREATE TABLE "pgqueue"`, "0002_control.up.sql": `CREATE FUNCTION "pgqueue"`,
-		"0003_seeing.up.sql": `CREATE TABLE "pgqueue"`, "0004_time.up.sql": `EXECUTE format('ALTER TABLE`} {
+		"0003_seeing.up.sql": `CREATE TABLE "pgqueue"`, "0004_time.up.sql": `EXECUTE format('ALTER TABLE`, "0005_audit.up.sql": `CREATE TABLE "pgqueue"`} {
 		text, err := templateText(file)
 		if err != nil {
 			t.Fatal(err)

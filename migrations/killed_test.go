@@ -61,6 +61,7 @@ func TestC87_AStepThatFailsLeavesNothingAndGoesOn(t *testing.T) {
 		2: {`CREATE FUNCTION pgqueue.set_max_attempts(int) RETURNS int LANGUAGE sql AS 'SELECT 1'`, "function set_max_attempts", `DROP FUNCTION pgqueue.set_max_attempts(int)`},
 		3: {`CREATE VIEW pgqueue.live_workers AS SELECT 1 AS theirs`, "relation live_workers", `DROP VIEW pgqueue.live_workers`},
 		4: {`CREATE TYPE pgqueue.schedules AS ENUM ('theirs')`, "type schedules", `DROP TYPE pgqueue.schedules`},
+		5: {`CREATE TABLE pgqueue.audit (theirs int)`, "relation audit", `DROP TABLE pgqueue.audit`},
 	} {
 		t.Run(fmt.Sprintf("step %d", step), func(t *testing.T) {
 			pool := at(t, step-1)
@@ -85,8 +86,8 @@ func TestC87_AStepThatFailsLeavesNothingAndGoesOn(t *testing.T) {
 			requireNoDrift(t, pool, "")
 		})
 	}
-	if migrations.Latest != 4 {
-		t.Error("the steps after the fourth are missing here")
+	if migrations.Latest != 5 {
+		t.Error("the steps after the fifth are missing here")
 	}
 }
 
@@ -130,7 +131,7 @@ func TestC87_TheCommandLineKilledInTheMiddleOfAStepIsRepaired(t *testing.T) {
 						t.Fatal(err)
 					}
 					// The rule of the README.
-					version := value[string](t, pool, `SELECT CASE WHEN to_regclass('pgqueue.schedules') IS NOT NULL THEN '4' WHEN to_regclass('pgqueue.workers') IS NOT NULL THEN '3'
+					version := value[string](t, pool, `SELECT CASE WHEN to_regclass('pgqueue.audit') IS NOT NULL THEN '5' WHEN to_regclass('pgqueue.schedules') IS NOT NULL THEN '4' WHEN to_regclass('pgqueue.workers') IS NOT NULL THEN '3'
 						WHEN EXISTS (SELECT FROM pg_proc WHERE pronamespace = 'pgqueue'::regnamespace AND proname = 'pause') THEN '2'
 						WHEN to_regclass('pgqueue.jobs') IS NOT NULL THEN '1' ELSE '-1' END`)
 					mustShell(t, bin, dir, url, strings.Replace(documented(t)[0], " up\n", " force "+version+"\n", 1))

@@ -68,6 +68,12 @@ func probe(version uint) string {
 		        (SELECT count(DISTINCT p.proname) = 7 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 		         WHERE n.nspname = $1::text AND p.proname IN ('pause_until', 'pause_kind', 'resume_kind', 'reschedule', 'edit_payload',
 		                                                      'enqueue_unique', 'expire_unique_keys'))`
+	case 5:
+		return `(SELECT count(*) = 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		         WHERE n.nspname = $1::text AND c.relkind = 'r' AND c.relname = 'audit')
+		        AND
+		        (SELECT count(DISTINCT p.proname) = 2 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+		         WHERE n.nspname = $1::text AND p.proname IN ('record_action', 'expire_audit'))`
 	default:
 		return `false`
 	}

@@ -34,7 +34,7 @@ func programs(t *testing.T, version uint) map[string]string {
 		name, sql, _ := strings.Cut(section, "\n")
 		found[name] = replacer.Replace(sql)
 	}
-	if want := map[uint]int{2: 32, 3: 67}[version]; len(found) != want {
+	if want := map[uint]int{2: 32, 3: 67, 4: 107}[version]; len(found) != want {
 		t.Fatalf("%d statements of version %d, want %d", len(found), version, want)
 	}
 	return found

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Action names what an [Inspector] does to jobs or queues.
+// Action names what an [Inspector], or a tool, does to jobs, queues or schedules.
 type Action string
 
 // The actions of an inspector.
@@ -27,6 +27,15 @@ const (
 	ActionRetryWith      Action = "retry_with" // with another input
 	ActionSetHistory     Action = "set_history"
 	ActionReleaseKey     Action = "release_key" // of WithIdempotencyKey
+
+	// Those of tools that do more than an inspector can, see [Inspector.Record].
+	ActionEnqueue         Action = "enqueue"
+	ActionImport          Action = "import"
+	ActionSchedulePut     Action = "schedule_put" // made, or changed
+	ActionScheduleEnable  Action = "schedule_enable"
+	ActionScheduleDisable Action = "schedule_disable"
+	ActionScheduleDelete  Action = "schedule_delete"
+	ActionScheduleTrigger Action = "schedule_trigger" // beside its ticks; Jobs has the job
 )
 
 // AuditEntry is one line for an audit log: who did what to what. It holds no payload.
@@ -39,6 +48,8 @@ type AuditEntry struct {
 	Queue string
 	// Kind is the kind that was paused or resumed, in that Queue or, where that is empty, in all.
 	Kind string
+	// Subject is what the action was done to where that is no job, queue or kind: the name of a schedule.
+	Subject string
 	// Filter is what a bulk action was asked to act on; nil for all others. It must not be changed.
 	Filter *Filter
 	// Detail says more, where there is more to say: "max_attempts 20", "slim", the end and the reason of a pause.
@@ -47,7 +58,8 @@ type AuditEntry struct {
 
 // AuditFunc is told of each action after it was done and before it is committed. It may write to tx, so that the log holds
 // exactly what happened; an error from it undoes the action, and is returned. What was refused, or found nothing to
-// do, is no action. It may be called by several goroutines, and must not keep tx, nor end it.
+// do, is no action. It may be called by several goroutines, and must not keep tx, nor end it. [RecordAudit] makes one that writes
+// pgqueue's own log.
 type AuditFunc func(ctx context.Context, tx pgx.Tx, entry AuditEntry) error
 
 // audited runs an action that fn does on what it is given. A transaction is only opened where somebody has to be told, and a

@@ -76,8 +76,10 @@ func around(place jobstore.Place, ascending bool) jobstore.Place {
 }
 
 // digest tells one filter from another, in a cursor.
-func (f *Filter) digest() (string, error) {
-	text, err := json.Marshal(f)
+func (f *Filter) digest() (string, error) { return digestOf(f) }
+
+func digestOf(filter any) (string, error) {
+	text, err := json.Marshal(filter)
 	if err != nil {
 		return "", invalid("filter", "cannot be written: "+err.Error())
 	}

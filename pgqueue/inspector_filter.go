@@ -141,22 +141,9 @@ func (f *Filter) checkTimes(out *jobstore.Filter) error {
 		{"finished", f.Finished, &out.FinishedFrom, &out.FinishedTo},
 		{"due", f.Due, &out.DueFrom, &out.DueTo},
 	} {
-		for _, side := range []struct {
-			field string
-			value time.Time
-			to    **time.Time
-		}{{span.field + ".from", span.value.From, span.from}, {span.field + ".to", span.value.To, span.to}} {
-			if side.value.IsZero() {
-				continue
-			}
-			at := side.value.UTC()
-			if year := at.Year(); year < 1 || year > 9999 {
-				return invalid("filter."+side.field, fmt.Sprintf("must lie in the years 1 to 9999, is in %d", year))
-			}
-			*side.to = &at
-		}
-		if !span.value.From.IsZero() && !span.value.To.IsZero() && !span.value.From.Before(span.value.To) {
-			return invalid("filter."+span.field, "ends before it begins")
+		var err error
+		if *span.from, *span.to, err = checkRange("filter."+span.field, span.value); err != nil {
+			return err
 		}
 	}
 	return nil

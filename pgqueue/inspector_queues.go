@@ -10,6 +10,16 @@ import (
 // maxWorkersListed bounds [Inspector.Workers].
 const maxWorkersListed = 10_000
 
+// QueueNames lists the queues that Queues finds by itself, sorted, at most [MaxStatsQueues], and counts nothing: for a list of many, of
+// which only a part is counted.
+func (i *Inspector) QueueNames(ctx context.Context) ([]string, error) {
+	if err := runsOn(i.q); err != nil {
+		return nil, fmt.Errorf("list queues: %w", err)
+	}
+	names, err := i.store.QueueNames(ctx, i.q, MaxStatsQueues)
+	return names, explained(err)
+}
+
 // Queues counts what queues hold and tells their settings, exactly as [Client.Stats] does; without names it finds the
 // queues by itself.
 func (i *Inspector) Queues(ctx context.Context, queues ...string) ([]QueueStats, error) {

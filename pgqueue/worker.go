@@ -125,7 +125,7 @@ func (w *Worker) addQueues(mux *Mux) ([]reaper.Target, error) {
 	for _, name := range slices.Sorted(maps.Keys(w.config.Queues)) {
 		queue, err := w.client.store.Queue(w.pool, jobstore.QueueConfig{
 			Name: name, WorkerID: w.config.ID, Kinds: names, Poll: w.config.Queues[name].Poll,
-			KeepHistory: w.config.KeepHistory, KeepAttention: w.config.KeepAttention, Logger: w.logger, ReadOnly: w.stale.refused,
+			KeepHistory: w.config.KeepHistory, KeepAttention: w.config.KeepAttention, KeepAudit: w.config.KeepAudit, Logger: w.logger, ReadOnly: w.stale.refused,
 			Seal: w.client.codecs.messageSealer(), Ends: w.control, Returning: w.progress.ending,
 		})
 		if err != nil {

@@ -65,6 +65,9 @@ type WorkerConfig struct {
 	// Default 7 days. KeepAttention is how long failed and dead ones are. Default 90 days.
 	KeepHistory   time.Duration
 	KeepAttention time.Duration
+	// KeepAudit is how long the entries of the audit log are kept, see [RecordAudit]. Default 365 days; at least 7 days: what is younger
+	// only the owner of the table may delete.
+	KeepAudit time.Duration
 
 	// Pool is what the worker uses for its own statements and for the transactions of [HandleTx], so that it neither
 	// waits for the application's connections nor holds them. Default: the client's pool.
@@ -120,6 +123,9 @@ func (c WorkerConfig) validate() error {
 		return &ValidationError{Field: "HeartbeatEvery", Message: fmt.Sprintf("must be from %s to %s, or negative for none, is %s",
 			minHeartbeatEvery, maxHeartbeatEvery, c.HeartbeatEvery)}
 	}
+	if c.KeepAudit != 0 && c.KeepAudit < minKeepAudit {
+		return &ValidationError{Field: "KeepAudit", Message: fmt.Sprintf("must be at least 7 days, is %s", c.KeepAudit)}
+	}
 	if c.ReapInterval < 0 {
 		return &ValidationError{Field: "ReapInterval", Message: fmt.Sprintf("must not be negative, is %s", c.ReapInterval)}
 	}
@@ -155,6 +161,9 @@ func (c WorkerConfig) storageTimeout() time.Duration {
 	}
 	return min(runner.DefaultStorageTimeout, c.renewInterval())
 }
+
+// minKeepAudit is what expire_audit refuses to go below.
+const minKeepAudit = 7 * 24 * time.Hour
 
 // maxWorkerIDBytes bounds what is written with every claim.
 const maxWorkerIDBytes = 255

@@ -108,7 +108,9 @@ func (e *Editor) change(ctx context.Context, q pgqueue.Querier, statement, name 
 // TriggerNow enqueues a job of a schedule now, beside its ticks, which stay as they are: in or out of a transaction, enabled or not. The
 // job's metadata has "schedule" and no "tick". [ErrNoSchedule] where there is none, [ErrNeedsProgram] where a Go function makes the
 // arguments: SQL that sets next_run_at to now works for those as well, and counts as a tick.
-func (e *Editor) TriggerNow(ctx context.Context, q pgqueue.Querier, name string) (pgqueue.Enqueued, error) {
+//
+// options come on top of those of the schedule, for this job alone: [pgqueue.WithIdempotencyKey], so that a form that is sent twice triggers once.
+func (e *Editor) TriggerNow(ctx context.Context, q pgqueue.Querier, name string, options ...pgqueue.EnqueueOption) (pgqueue.Enqueued, error) {
 	stored, err := e.one(ctx, q, name)
 	if err == nil && stored.Dynamic {
 		err = ErrNeedsProgram
@@ -127,7 +129,7 @@ func (e *Editor) TriggerNow(ctx context.Context, q pgqueue.Querier, name string)
 	if err != nil {
 		return pgqueue.Enqueued{}, fmt.Errorf("trigger: %w", err)
 	}
-	enqueued, err := e.client.Enqueue(ctx, q, args, r.options()...)
+	enqueued, err := e.client.Enqueue(ctx, q, args, append(r.options(), options...)...)
 	if err != nil {
 		return enqueued, fmt.Errorf("trigger schedule %q: %w", name, err)
 	}

@@ -29,7 +29,7 @@ END {tag};
 -- * history is distributed like jobs, so that a job and its history are on one node and a completion is a transaction of that node.
 -- * unique_keys is distributed like jobs, too: an enqueue with a unique key is a transaction of one node.
 -- * queues and paused_kinds are copies on every node: each claim reads them, and people write them now and then.
--- * workers, stats_cache, job_progress, schedules and schedule_ticks stay on the coordinator. Nothing that a worker's hot statements do needs them.
+-- * workers, stats_cache, job_progress, schedules, schedule_ticks and audit stay on the coordinator. Nothing that a worker's hot statements do needs them.
 -- * How many shards: citus.shard_count, 32 unless set otherwise. A queue is in one of them.
 DO {tag}
 DECLARE

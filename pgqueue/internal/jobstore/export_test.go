@@ -58,3 +58,11 @@ func (q *Queue) LastFullCost() time.Duration {
 	defer q.marks.mu.Unlock()
 	return q.marks.sets[q.all].fullCost[1]
 }
+
+// AuditSQL is the statement that reads the audit log, or what is in it of one job.
+func (s *Store) AuditSQL(ofJob bool) string {
+	if ofJob {
+		return s.audit.logOfJob
+	}
+	return s.audit.log
+}

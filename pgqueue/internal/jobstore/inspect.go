@@ -37,6 +37,10 @@ type inspectStatements struct {
 
 	count, countInQueue, countIDs    string
 	attention, attentionInQueue      string
+	activity, activityByID           string
+	sampleDays, samplesOfDay         string
+	samplesOfAttention               [2]string // of all queues, of one
+	countAttention                   [2]string
 	peek, workers, whyNotRunning     string
 	highest, find                    string
 	batchSettings, retryMany, spread string
@@ -75,7 +79,14 @@ func (s *inspectStatements) load(schema string, found statements) error {
 	s.countInQueue = b.build("count", "queue_is", inQueue, "queue_first", "h.queue DESC,")
 	s.attention = b.build("attention", "queue_is", "", "queue_first", "")
 	s.attentionInQueue = b.build("attention", "queue_is", inQueue, "queue_first", "h.queue DESC,")
+	s.activity = b.build("activity", "pages", "{activity_pages}", "tail", "{activity_tail}", "tail_cut", "{activity_tail_cut}", "holes", "{activity_holes}")
+	s.activityByID = b.build("activity", "pages", "{activity_no_pages}", "tail", "{activity_latest}", "tail_cut", "{activity_latest_cut}", "holes", "false")
+	for n, words := range [][]string{{"queue_is", "AND $2::text IS NULL", "queue_first", ""}, {"queue_is", inQueue, "queue_first", "h.queue DESC,"}} {
+		s.samplesOfAttention[n] = b.build("samples_of_attention", words...)
+		s.countAttention[n] = b.build("count_attention", words...)
+	}
 	for name, text := range map[string]*string{
+		"sample_days": &s.sampleDays, "samples_of_day": &s.samplesOfDay,
 		"peek": &s.peek, "workers": &s.workers, "why_not_running": &s.whyNotRunning, "highest": &s.highest,
 		"batch_settings": &s.batchSettings, "retry_many": &s.retryMany, "spread": &s.spread, "cancel_many": &s.cancelMany,
 		"delete_live": &s.deleteLive, "delete_ended": &s.deleteEnded, "delete_one": &s.deleteOne, "versions": &s.versions,

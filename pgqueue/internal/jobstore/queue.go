@@ -36,6 +36,7 @@ type QueueConfig struct {
 
 	KeepHistory   time.Duration // how long succeeded and cancelled jobs are kept; 7 days by default
 	KeepAttention time.Duration // how long failed and dead jobs are kept; 90 days by default
+	KeepAudit     time.Duration // how long the audit log is kept; a year by default
 
 	Logger *slog.Logger // nil = slog.Default()
 
@@ -78,6 +79,9 @@ type Queue struct {
 	reap  reapState
 
 	keysRefused atomic.Bool // that expired unique keys are not deleted was said
+
+	auditSQL     *auditStatements
+	auditRefused atomic.Bool // that the audit log keeps growing was said
 }
 
 var (
@@ -118,12 +122,13 @@ func (s *Store) queue(config QueueConfig) (*Queue, error) {
 	config.Margin = withDefault(config.Margin, time.Second)
 	config.KeepHistory = withDefault(config.KeepHistory, 7*24*time.Hour)
 	config.KeepAttention = withDefault(config.KeepAttention, 90*24*time.Hour)
+	config.KeepAudit = withDefault(config.KeepAudit, 365*24*time.Hour)
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
 	return &Queue{
 		sql:    &s.sql,
-		single: &s.single,
+		single: &s.single, auditSQL: &s.audit,
 		config: config,
 		log:    config.Logger.With("queue", config.Name),
 		marks:  marks{poll: config.Poll, longest: max(longestGap, config.Poll), margin: config.Margin, cheap: cheapScan},

@@ -106,7 +106,8 @@ func (q *Queue) Recover(ctx context.Context, limit int) (reaper.Recovered, error
 }
 
 // Maintain makes the partitions of history for the next two weeks, drops those that are older than the configured time,
-// and deletes old failed and dead jobs, and unique keys whose time has passed, in batches. What is busy is left to the next call.
+// and deletes old failed and dead jobs, unique keys whose time has passed, and old entries of the audit log, in batches. What is busy is left
+// to the next call.
 func (q *Queue) Maintain(ctx context.Context) error {
 	if err := q.ensureHistory(ctx, daysAhead); err != nil {
 		return err
@@ -133,7 +134,10 @@ func (q *Queue) Maintain(ctx context.Context) error {
 	if err := q.expireProgress(ctx); err != nil {
 		return err
 	}
-	return q.expireUniqueKeys(ctx)
+	if err := q.expireUniqueKeys(ctx); err != nil {
+		return err
+	}
+	return q.expireAudit(ctx)
 }
 
 const (

@@ -17,6 +17,7 @@ type Store struct {
 	inspect inspectStatements
 	edits   editStatements
 	single  singleStatements
+	audit   auditStatements
 }
 
 // New reads the statements for the tables in schema. channel is the NOTIFY channel on which producers hint.
@@ -39,6 +40,9 @@ func New(schema, channel string) (*Store, error) {
 		return nil, fmt.Errorf("jobstore: %w", err)
 	}
 	if err := store.edits.load(found); err != nil {
+		return nil, fmt.Errorf("jobstore: %w", err)
+	}
+	if err := store.audit.load(found); err != nil {
 		return nil, fmt.Errorf("jobstore: %w", err)
 	}
 	return store, nil

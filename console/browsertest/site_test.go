@@ -1,0 +1,55 @@
+package browsertest
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/pgqueue/pgqueue/console"
+	"github.com/pgqueue/pgqueue/pgqueuetest"
+)
+
+// site is a console over a database of its own, mounted the way an application mounts it.
+type site struct {
+	URL    string // without the prefix
+	prefix string
+	db     *pgqueuetest.DB
+}
+
+// newSite serves a console with two users: olga, an operator, and vera, a viewer.
+func newSite(t *testing.T) *site {
+	t.Helper()
+	db := pgqueuetest.New(t)
+	const prefix = "/admin/jobs"
+	ui, err := console.New(console.Config{Pool: db.Pool, Schema: db.Schema, Prefix: prefix, Authenticator: console.AuthenticatorFunc(whoIs)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle(prefix+"/", challenge(ui))
+	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return &site{URL: server.URL, prefix: prefix, db: db}
+}
+
+func passwordOf(user string) string { return "secret-of-" + user }
+
+// challenge makes browsers send the credentials that they were given.
+func challenge(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, _, ok := r.BasicAuth(); !ok {
+			w.Header().Set("WWW-Authenticate", `Basic realm="pgqueue"`)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func whoIs(r *http.Request) (console.Identity, error) {
+	user, password, _ := r.BasicAuth()
+	role, known := map[string]console.Role{"olga": console.Operator, "vera": console.Viewer}[user]
+	if !known || password != passwordOf(user) {
+		return console.Identity{}, console.ErrUnauthenticated
+	}
+	return console.Identity{Name: user, Role: role}, nil
+}
