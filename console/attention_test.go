@@ -96,7 +96,7 @@ func TestAttentionIsBounded(t *testing.T) {
 	runSQL(t, db.Pool, `UPDATE pgqueue.history SET kind = 'kind ' || id WHERE id > 10050 - 150`) // of the latest
 	page := c.get("/attention").want(t, http.StatusOK)
 	if !strings.Contains(page.body, "10,000+") || !strings.Contains(page.body, "latest 10,000") {
-		t.Errorf("the page says %s", page.short())
+		t.Errorf("the page says %s", page.section(t, "dead")[:300])
 	}
 	if dead := page.section(t, "dead"); strings.Count(dead, "<tr>") != 1+attentionRows || !strings.Contains(dead, "51 more groups") {
 		t.Errorf("%d lines: %s", strings.Count(dead, "<tr>"), dead[len(dead)-300:])

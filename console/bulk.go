@@ -146,6 +146,11 @@ func (b *bulk) check(ctx context.Context, inspector *pgqueue.Inspector) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	enough := errors.New("enough")
+	if len(b.Filter.States) == 0 { // only running jobs are meant, and nobody has said yet that these are to be deleted
+		sure := *b
+		sure.Running, sure.Filter.States = true, []pgqueue.JobState{pgqueue.JobRunning}
+		b = &sure
+	}
 	_, err := b.act(ctx, inspector, pgqueue.BulkOptions{DryRun: true, Limit: 1, Progress: func(pgqueue.BulkResult) { cancel(enough) }})
 	if errors.Is(err, enough) {
 		return nil

@@ -30,13 +30,12 @@ func TestTheQueuesScreenCounts(t *testing.T) {
 	liveJobs(t, db, 1, "mail", "send", 1, -3600, 1)
 	deadJobs(t, db, 1000, 2, "dead", "mail", "send", "smtp")
 	deadJobs(t, db, 2000, 1, "failed", "mail", "send", "bad")
-	placeJob(t, db, true)
 	runSQL(t, db.Pool, `SELECT pgqueue.pause('bulk', 'the warehouse')`)
 	runSQL(t, db.Pool, `SELECT pgqueue.pause_kind('send', 'mail'), pgqueue.pause_kind('other')`)
 	runSQL(t, db.Pool, `INSERT INTO pgqueue.queues (name, history) VALUES ('raw', 'off')`)
 
 	page := c.get("/queues").want(t, http.StatusOK)
-	if row := page.row(t, "mail"); !strings.Contains(row, "mail 2 kinds paused 5 1 min 30 s 5 1 ") || !strings.Contains(row, " 1 2 ") {
+	if row := page.row(t, "mail"); !strings.Contains(row, "mail 2 kinds paused 5 1 min 30 s 4 1 0 1 2 ") {
 		t.Errorf("the row of mail says %q", row)
 	}
 	if row := page.row(t, "bulk"); !strings.HasPrefix(row, "bulk paused 1 kinds paused 0 – 0 0 0 0 0") {
@@ -49,7 +48,7 @@ func TestTheQueuesScreenCounts(t *testing.T) {
 		t.Errorf("neither live nor linked: %s", page.body)
 	}
 
-	page = c.get("/queues/mail").want(t, http.StatusOK).says(t, "Queue mail", "Ready 5", "Oldest ready 1 min 30 s", "Scheduled 5", "Retrying 1",
+	page = c.get("/queues/mail").want(t, http.StatusOK).says(t, "Queue mail", "Ready 5", "Oldest ready 1 min 30 s", "Scheduled 4", "Retrying 1",
 		"Failed 1", "Dead 2", "no live worker serves this queue", "send in this queue", "other in all queues")
 	if row := page.row(t, "4"); !strings.HasPrefix(row, "4 2 catch-up") {
 		t.Errorf("priority 4 says %q", row)
@@ -254,6 +253,7 @@ func TestC134_HostileNamesOfQueues(t *testing.T) {
 	}
 	list := c.get("/queues").want(t, http.StatusOK)
 	for _, name := range hostileNames() {
+		t.Logf("%q", name)
 		path := "/queues/" + segment(name)
 		if !strings.Contains(list.body, `href="/a`+path+`"`) {
 			t.Errorf("the list has no link to %q, which is %s", name, path)

@@ -3,6 +3,7 @@ module github.com/pgqueue/pgqueue/integration
 go 1.26.0
 
 require (
+	github.com/creack/pty v1.1.24
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/pgqueue/pgqueue v0.0.0-00010101000000-000000000000
 	go.uber.org/goleak v1.3.0
