@@ -82,6 +82,9 @@ func (r *request) fillSection(section *attentionSection, filter pgqueue.Filter, 
 		}
 		section.Groups = append(section.Groups, r.attentionRow(group, filter))
 	}
+	if report.More { // one more was looked at, to know that there are more
+		section.Total.N = min(section.Total.N, pgqueue.MaxStatsCount)
+	}
 	all := filter
 	all.States = []pgqueue.JobState{section.State}
 	section.Retry, section.Delete = r.bulkURL(pgqueue.ActionRetry, all), r.bulkURL(pgqueue.ActionPurge, all)

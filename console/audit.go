@@ -131,7 +131,7 @@ func (r *request) auditRow(record *pgqueue.AuditRecord) auditRow {
 	if err != nil { // of a newer program, or written by hand
 		return row
 	}
-	row.Filter = filterFacts(filter)
+	row.Filter = r.filterFacts(filter)
 	if whole {
 		row.JobsURL = r.url("/jobs", filterQuery(filter))
 	} else {

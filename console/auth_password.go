@@ -31,14 +31,18 @@ func HashPassword(password string) (string, error) {
 	if len(password) < minPassword || len(password) > maxPassword {
 		return "", fmt.Errorf("console: a password must have from %d to %d bytes", minPassword, maxPassword)
 	}
+	return hashPassword(password, hashIterations)
+}
+
+func hashPassword(password string, iterations int) (string, error) {
 	salt := make([]byte, hashSalt)
 	_, _ = rand.Read(salt) // never fails, see crypto/rand
-	key, err := pbkdf2.Key(sha256.New, password, salt, hashIterations, hashKey)
+	key, err := pbkdf2.Key(sha256.New, password, salt, iterations, hashKey)
 	if err != nil {
 		return "", fmt.Errorf("console: hash the password: %w", err)
 	}
 	encode := base64.RawStdEncoding.EncodeToString
-	return strings.Join([]string{hashName, strconv.Itoa(hashIterations), encode(salt), encode(key)}, "$"), nil
+	return strings.Join([]string{hashName, strconv.Itoa(iterations), encode(salt), encode(key)}, "$"), nil
 }
 
 // passwordHash is a stored password.

@@ -11,11 +11,13 @@ import (
 // fact is a line of a <dl>.
 type fact struct{ Label, Value string }
 
-// factIDs is how many numbers of jobs are spelled out.
-const factIDs = 20
+const (
+	factIDs     = 20  // numbers of jobs that are spelled out
+	factPayload = 500 // bytes of a payload
+)
 
-// filterFacts are the conditions of a filter, one by one, for people.
-func filterFacts(f pgqueue.Filter) []fact {
+// filterFacts are the conditions of a filter, one by one, for people. What payloads have to contain is shown as far as payloads are.
+func (r *request) filterFacts(f pgqueue.Filter) []fact {
 	var facts []fact
 	add := func(label, value string) {
 		if value != "" {
@@ -43,7 +45,7 @@ func filterFacts(f pgqueue.Filter) []fact {
 	add("Ended", rangeWords(f.Finished))
 	add("Due", rangeWords(f.Due))
 	add("Error code", f.ErrorCode)
-	add("Payload contains", string(f.Payload))
+	add("Payload contains", r.shown(Redaction{Kind: f.Kind, Queue: f.Queue, Field: "payload"}, f.Payload, factPayload).Text)
 	add("Worker", f.ClaimedBy)
 	return facts
 }

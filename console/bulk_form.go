@@ -134,6 +134,9 @@ type formField struct{ Name, Value string }
 // hidden are the fields of the form that nobody changes: the filter, and where to go on.
 func (b *bulk) hidden() []formField {
 	values := filterQuery(b.Filter)
+	if len(b.Filter.States) == 0 { // without any state, the form would mean all of them
+		values.Set("state", string(pgqueue.JobRunning))
+	}
 	values.Set("action", string(b.Name))
 	if b.Resume != "" {
 		values.Set("resume", b.Resume)

@@ -43,6 +43,9 @@ func deadJobs(t testing.TB, db *pgqueuetest.DB, first, n int, state, queue, kind
 	runSQL(t, db.Pool, `SELECT setval('pgqueue.jobs_id_seq', greatest($1::bigint, (SELECT last_value FROM pgqueue.jobs_id_seq)))`, first+n)
 }
 
+// says tells whether a text stands in the page, as a browser reads it.
+func (r *reply) says(text string) bool { return strings.Contains(html.UnescapeString(r.body), text) }
+
 // form is the form of a page that goes to action, with the values that it would send.
 func (r *reply) form(t testing.TB, action string) url.Values {
 	t.Helper()

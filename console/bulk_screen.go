@@ -2,8 +2,10 @@ package console
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -69,7 +71,7 @@ func confirmBulk(r *request) error {
 		return err
 	}
 	page := &bulkPage{
-		bulk: b, Facts: filterFacts(b.Filter), Hidden: b.hidden(), Ticket: r.console.operations.ticket(r.identity.Name),
+		bulk: b, Facts: r.filterFacts(b.Filter), Hidden: b.hidden(), Ticket: r.console.operations.ticket(r.identity.Name),
 		Spreadings:    durationChoices(b.Spread, "no: at once", time.Minute, 10*time.Minute, time.Hour, 6*time.Hour, 24*time.Hour),
 		Pauses:        durationChoices(b.Pause, "none", 100*time.Millisecond, time.Second, 10*time.Second),
 		OffersRunning: b.Spared || b.Running,
@@ -168,7 +170,7 @@ func startBulk(r *request) error {
 	}
 	inspector := r.inspector()
 	o, err := r.console.operations.start(r.PostForm.Get("operation"), operationWork{
-		actor: r.identity.Name, action: b.Name, request: canonical(r.PostForm), Bulk: b, from: b.Resume, pause: b.Pause,
+		actor: r.identity.Name, action: b.Name, request: digestOf(r.PostForm), Bulk: b, from: b.Resume, pause: b.Pause,
 		expected: expected(r.PostForm),
 		do: func(ctx context.Context, progress func(pgqueue.BulkResult)) (*pgqueue.BulkResult, error) {
 			return b.act(ctx, inspector, pgqueue.BulkOptions{Progress: progress})
@@ -180,15 +182,12 @@ func startBulk(r *request) error {
 	return r.redirect("/operations/"+url.PathEscape(o.id), nil)
 }
 
-// canonical is a form without what differs each time that it is sent.
-func canonical(form url.Values) string {
-	kept := url.Values{}
-	for name, values := range form {
-		if name != csrfField {
-			kept[name] = values
-		}
-	}
-	return kept.Encode()
+// digestOf names what a form asks for: it is the same as long as nobody changes the form.
+func digestOf(form url.Values) string {
+	kept := maps.Clone(form)
+	delete(kept, csrfField)
+	digest := sha256.Sum256([]byte(kept.Encode()))
+	return string(digest[:])
 }
 
 // expected is how many jobs the page that asked has counted; 0: it did not know.

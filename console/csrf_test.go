@@ -20,7 +20,7 @@ import (
 // fingerprint is of everything that is stored, but for what workers and caches say about themselves.
 func fingerprint(t testing.TB, db *pgqueuetest.DB) string {
 	t.Helper()
-	rows, err := db.Pool.Query(t.Context(), `SELECT relname FROM pg_class WHERE relkind IN ('r', 'S') AND relnamespace = $1::regnamespace
+	rows, err := db.Pool.Query(t.Context(), `SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = $1::regnamespace
 		AND relname NOT IN ('stats_cache', 'workers') ORDER BY relname`, db.Schema)
 	if err != nil {
 		t.Fatal(err)

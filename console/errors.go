@@ -28,6 +28,8 @@ func badRequest(text string) error { return &httpError{status: http.StatusBadReq
 func conflict(text string) error   { return &httpError{status: http.StatusConflict, text: text} }
 func forbidden(text string) error  { return &httpError{status: http.StatusForbidden, text: text} }
 
+const noTables = "The tables are missing, or of another version than this console: run `pgqueue migrate up`."
+
 // explain makes of any error what the one who asks may read. Errors that pgqueue's users are meant to see are shown; of all others,
 // which may quote what is stored, only the log has the text.
 func explain(err error) *httpError {
@@ -41,7 +43,7 @@ func explain(err error) *httpError {
 	case errors.Is(err, errClosed):
 		return &httpError{http.StatusServiceUnavailable, "The console is stopping.", err}
 	case errors.Is(err, pgqueue.ErrSchema):
-		return &httpError{http.StatusServiceUnavailable, "The tables are missing, or of another version than this console: run `pgqueue migrate up`.", err}
+		return &httpError{http.StatusServiceUnavailable, noTables, err}
 	case errors.Is(err, pgqueue.ErrReadOnly):
 		return &httpError{http.StatusServiceUnavailable, "This database is read-only, a standby perhaps: actions need the primary.", err}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errTooSlow):
@@ -82,6 +84,8 @@ func ofPgqueue(err error) int {
 // ofPostgres explains what an administrator of the database can mend.
 func ofPostgres(refused *pgconn.PgError, err error) *httpError {
 	switch refused.Code {
+	case "42P01", "42883", "42703", "3F000": // no such table, function, column, schema
+		return &httpError{http.StatusServiceUnavailable, noTables, err}
 	case "42501": // insufficient_privilege
 		return &httpError{http.StatusForbidden, "The console's database role has no right for this: docs/roles.md has the GRANTs.", err}
 	case "25006": // read_only_sql_transaction

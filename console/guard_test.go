@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -72,11 +73,18 @@ func TestC136_NothingIsServedWithoutCredentials(t *testing.T) {
 		c := newConsole(t, db, func(config *Config) { config.Prefix = prefix })
 		paths := []string{"/nowhere", "/static/nowhere.js", "/static/", "/static"}
 		for _, route := range c.console.routes() {
-			paths = append(paths, fill(route.path, "1"), fill(route.path, "a%2Fb"))
+			paths = append(paths, fill(route.path, "1"))
+			if strings.Contains(route.path, "{") {
+				paths = append(paths, fill(route.path, "a%2Fb"))
+			}
 		}
 		for _, path := range paths {
-			for _, variant := range variants(path) {
-				for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "PROPFIND"} {
+			for i, variant := range variants(path) {
+				methods := []string{"GET"}
+				if i == 0 || os.Getenv("PGQUEUE_TEST_FULL") == "1" {
+					methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "PROPFIND"}
+				}
+				for _, method := range methods {
 					status, answer := c.raw(t, method+" "+prefix+variant+" HTTP/1.1\r\n")
 					if status != http.StatusUnauthorized && !strings.Contains(answer, "400 Bad Request") { // 400: net/http itself
 						t.Errorf("%s %s%s: status %d, want 401", method, prefix, variant, status)
@@ -107,17 +115,15 @@ func TestC136_NothingIsServedBehindAMux(t *testing.T) {
 	behind.address = server.URL
 	for _, route := range c.console.routes() {
 		for _, variant := range variants("/admin/jobs" + fill(route.path, "1")) {
-			for _, method := range []string{"GET", "POST"} {
-				status, answer := behind.raw(t, method+" "+variant+" HTTP/1.1\r\n")
-				switch status {
-				case http.StatusUnauthorized, http.StatusNotFound, http.StatusBadRequest:
-				case http.StatusMovedPermanently, http.StatusTemporaryRedirect: // of the mux; where it leads, the console asks again
-					if strings.Contains(answer, policy) {
-						t.Errorf("%s %s: the console redirects somebody unknown", method, variant)
-					}
-				default:
-					t.Errorf("%s %s: status %d", method, variant, status)
+			status, answer := behind.raw(t, route.method+" "+variant+" HTTP/1.1\r\n")
+			switch status {
+			case http.StatusUnauthorized, http.StatusNotFound, http.StatusBadRequest:
+			case http.StatusMovedPermanently, http.StatusTemporaryRedirect: // of the mux; where it leads, the console asks again
+				if strings.Contains(answer, policy) {
+					t.Errorf("%s %s: the console redirects somebody unknown", route.method, variant)
 				}
+			default:
+				t.Errorf("%s %s: status %d", route.method, variant, status)
 			}
 		}
 	}

@@ -69,7 +69,7 @@ func TestTheJobPageNamesWhoActed(t *testing.T) {
 	deadJob(t, db)
 	c.post("/jobs/7/retry", withVersion(nil, "3.2")).want(t, http.StatusSeeOther)
 	page := c.get("/jobs/7?done=retry").want(t, http.StatusOK).body
-	requireText(t, page, "The job was retried.", "What people did", "olga", "Due again", "No live worker")
+	requireText(t, page, "The job was retried.", "What people did", "olga", "Due again", "no live worker serves the queue")
 }
 
 func TestTheJobPageSaysWhyAPendingJobDoesNotRun(t *testing.T) {
@@ -145,4 +145,20 @@ func TestDownloadsAreWhole(t *testing.T) {
 	}
 	c.get("/jobs/7/download/result").want(t, http.StatusNotFound)
 	c.get("/jobs/7/download/errors").want(t, http.StatusNotFound)
+}
+
+// A job that runs, with what its handler has said, and a lease that nobody renews.
+func TestTheJobPageOfARunningJob(t *testing.T) {
+	t.Parallel()
+	db := pgqueuetest.New(t)
+	c := newConsole(t, db)
+	jobIn(t, db.Pool, 1, pgqueue.JobRunning)
+	runSQL(t, db.Pool, `UPDATE pgqueue.jobs SET cancel_requested_at = now() WHERE id = 1`)
+	runSQL(t, db.Pool, `INSERT INTO pgqueue.job_progress (job_id, updated_at, attempt, progress) VALUES (1, now(), 3, '{"done": 40}')`)
+	page := c.get("/jobs/1").want(t, http.StatusOK).body
+	requireText(t, page, "It is running", "Attempt 3 is running", "by w1", "Lease holder", "Asked to stop", "Progress", `"done": 40`, "Ask to stop")
+	refuseText(t, page, "something is wrong", "/confirm/retry")
+	runSQL(t, db.Pool, `UPDATE pgqueue.jobs SET lease_expires_at = now() - interval '1 min' WHERE id = 1`)
+	requireText(t, c.get("/jobs/1").want(t, http.StatusOK).body, "something is wrong", "its lease ran out")
+	requireText(t, c.get("/jobs/1/confirm/delete").want(t, http.StatusOK).body, `name="running" value="yes"`)
 }

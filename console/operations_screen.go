@@ -48,7 +48,7 @@ func (r *request) viewOf(state operationState) operationView {
 	work := state.Work
 	v := operationView{
 		operationState: state, Path: "/operations/" + url.PathEscape(state.ID), Title: work.Bulk.Title, Actor: work.actor,
-		Badge: badgeOf(state.State), Facts: filterFacts(work.Bulk.Filter), Expected: work.expected,
+		Badge: badgeOf(state.State), Facts: r.filterFacts(work.Bulk.Filter), Expected: work.expected,
 		AuditURL: r.url("/audit", url.Values{"actor": {work.actor}, "action": {string(work.action)}}),
 	}
 	end := state.Ended

@@ -87,14 +87,14 @@ func queueWorries(r *request, seen *overviewSeen, q *pgqueue.QueueStats, served 
 		all = append(all, worry{"warning", fmt.Sprintf("Queue %s is behind: %s due, the first for %s.", name, jobsAre(ready), duration(q.OldestReady)), page, "Queue"})
 	}
 	if q.Expired.N > 0 {
-		level, rest := "warning", "The reaper of a live worker takes them back within seconds."
+		level, rest := "warning", "The reaper of a live worker takes back such jobs within seconds."
 		if !served {
 			level, rest = "error", "No live worker of the queue is there to take them back."
 		}
 		all = append(all, worry{level, fmt.Sprintf("%s of queue %s ran out. %s", countOf(boundedCount{q.Expired}, "lease", "leases"), name, rest), r.jobsIn(q.Queue, string(pgqueue.JobRunning)), "Jobs"})
 	}
 	if q.Dead.N > 0 {
-		all = append(all, worry{"warning", fmt.Sprintf("%s dead in queue %s: their attempts are spent.", jobsAre(boundedCount{q.Dead}), name), r.url("/attention", url.Values{"queue": {q.Queue}}), "Attention"})
+		all = append(all, worry{"warning", fmt.Sprintf("%s dead in queue %s: all attempts are spent.", jobsAre(boundedCount{q.Dead}), name), r.url("/attention", url.Values{"queue": {q.Queue}}), "Attention"})
 	}
 	return all
 }
@@ -116,7 +116,7 @@ func workerWorries(r *request, seen *overviewSeen) []worry {
 			stuck += queue.Stuck
 		}
 		if stuck > 0 {
-			all = append(all, worry{"warning", fmt.Sprintf("Worker %s has %s past the deadline that do not end.", quoted(worker.ID), plural(stuck, "handler", "handlers")), page, "Worker"})
+			all = append(all, worry{"warning", fmt.Sprintf("Worker %s has %s.", quoted(worker.ID), plural(stuck, "handler that does not end although its deadline has passed", "handlers that do not end although their deadlines have passed")), page, "Worker"})
 		}
 	}
 	if alive == 0 && seen.workers != nil && len(seen.queues) > 0 {

@@ -44,10 +44,10 @@ func templateFuncs(assets *assets) template.FuncMap {
 }
 
 // segment is a name as one segment of a path, whatever it holds: '/', '%', spaces. A segment of dots alone would be taken for a
-// way through the tree, by browsers even where its dots are escaped, so that gets a mark, and so does what begins with the mark. The
-// routes take it off again: PathValue gives the name.
+// way through the tree, by browsers even where its dots are escaped, and a slash alone for the end of a path, by http.ServeMux. So these
+// get a mark, and so does what begins with the mark. The routes take it off again: PathValue gives the name.
 func segment(name string) string {
-	if name == "." || name == ".." || strings.HasPrefix(name, segmentMark) {
+	if name == "." || name == ".." || name == "/" || strings.HasPrefix(name, segmentMark) {
 		return segmentMark + url.PathEscape(name)
 	}
 	return url.PathEscape(name)

@@ -12,15 +12,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// text is what a page shows, without its elements, with single spaces.
-func (r *reply) text() string {
+// shownText is what a page shows, without its elements, with single spaces.
+func (r *reply) shownText() string {
 	return strings.Join(strings.Fields(html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(r.body, " "))), " ")
 }
 
-// says fails the test unless the page shows each of the texts.
-func (r *reply) says(t testing.TB, texts ...string) *reply {
+// tells fails the test unless the page shows each of the texts.
+func (r *reply) tells(t testing.TB, texts ...string) *reply {
 	t.Helper()
-	shown := r.text()
+	shown := r.shownText()
 	for _, text := range texts {
 		if !strings.Contains(shown, text) {
 			t.Errorf("the page does not say %q: %s", text, shown)
@@ -29,10 +29,10 @@ func (r *reply) says(t testing.TB, texts ...string) *reply {
 	return r
 }
 
-// silent fails the test if the page shows one of the texts.
-func (r *reply) silent(t testing.TB, texts ...string) *reply {
+// conceals fails the test if the page shows one of the texts.
+func (r *reply) conceals(t testing.TB, texts ...string) *reply {
 	t.Helper()
-	shown := r.text()
+	shown := r.shownText()
 	for _, text := range texts {
 		if strings.Contains(shown, text) {
 			t.Errorf("the page says %q: %s", text, shown)
@@ -45,11 +45,11 @@ func (r *reply) silent(t testing.TB, texts ...string) *reply {
 func (r *reply) row(t testing.TB, name string) string {
 	t.Helper()
 	for _, found := range regexp.MustCompile(`(?s)<tr[^>]*>(.*?)</tr>`).FindAllStringSubmatch(r.body, -1) {
-		if text := (&reply{body: found[1]}).text(); strings.HasPrefix(text, name) {
+		if text := (&reply{body: found[1]}).shownText(); strings.HasPrefix(text, name) {
 			return text
 		}
 	}
-	t.Fatalf("there is no row %q: %s", name, r.text())
+	t.Fatalf("there is no row %q: %s", name, r.shownText())
 	return ""
 }
 

@@ -22,7 +22,7 @@ func TestTheQueuesScreenCounts(t *testing.T) {
 	t.Parallel()
 	db := pgqueuetest.New(t)
 	c := newConsole(t, db)
-	c.get("/queues").want(t, http.StatusOK).says(t, "No queue has been used yet")
+	c.get("/queues").want(t, http.StatusOK).tells(t, "No queue has been used yet")
 
 	liveJobs(t, db, 3, "mail", "send", 1, 90, 0)
 	liveJobs(t, db, 2, "mail", "send", 4, 30, 0)
@@ -48,13 +48,13 @@ func TestTheQueuesScreenCounts(t *testing.T) {
 		t.Errorf("neither live nor linked: %s", page.body)
 	}
 
-	page = c.get("/queues/mail").want(t, http.StatusOK).says(t, "Queue mail", "Ready 5", "Oldest ready 1 min 30 s", "Scheduled 4", "Retrying 1",
+	page = c.get("/queues/mail").want(t, http.StatusOK).tells(t, "Queue mail", "Ready 5", "Oldest ready 1 min 30 s", "Scheduled 4", "Retrying 1",
 		"Failed 1", "Dead 2", "no live worker serves this queue", "send in this queue", "other in all queues")
 	if row := page.row(t, "4"); !strings.HasPrefix(row, "4 2 catch-up") {
 		t.Errorf("priority 4 says %q", row)
 	}
-	c.get("/queues/bulk").want(t, http.StatusOK).says(t, "until somebody resumes it: the warehouse")
-	c.get("/queues/nobody").want(t, http.StatusOK).says(t, "Nothing is in this queue")
+	c.get("/queues/bulk").want(t, http.StatusOK).tells(t, "until somebody resumes it: the warehouse")
+	c.get("/queues/nobody").want(t, http.StatusOK).tells(t, "Nothing is in this queue")
 	c.get("/queues/"+strings.Repeat("x", 200)).want(t, http.StatusBadRequest)
 
 	for _, path := range []string{"/queues", "/queues/mail", "/kinds"} { // no buttons for those who may not
@@ -69,12 +69,12 @@ func TestAQueueShowsWhatGetsDoneAndByWhom(t *testing.T) {
 	t.Parallel()
 	db := pgqueuetest.New(t)
 	c := newConsole(t, db)
-	runSQL(t, db.Pool, `INSERT INTO pgqueue.history (id, queue, kind, state, attempt, started_at, finished_at, day, run_at, created_at, generation, error_count,
+	runSQL(t, db.Pool, `INSERT INTO pgqueue.history (id, queue, kind, state, attempt, claimed_at, finished_at, day, run_at, created_at, generation, error_count,
 			priority, failures, max_attempts, payload, metadata, tags)
 		SELECT g, 'mail', 'send', 'succeeded', 1, now() - interval '12 s', now() - interval '10 s', (now() AT TIME ZONE 'UTC')::date, now() - interval '17 s',
 			now(), 1, 0, 1, 0, 3, '{}', '{}', '{}' FROM generate_series(1, 30) g`)
 	runSQL(t, db.Pool, `SELECT pgqueue.heartbeat('w-1', 'host', 7, 'v2', now(), interval '5 s', false, '{"mail": {"workers": 4, "in_flight": 3, "stuck": 1}}', '{}')`)
-	c.get("/queues/mail").want(t, http.StatusOK).says(t, "Succeeded 30", "Wait 5 s", "Run 2 s", "1 live worker processes, which run 4 of its jobs at once", "w-1 3 4 0 1")
+	c.get("/queues/mail").want(t, http.StatusOK).tells(t, "Succeeded 30", "Wait 5 s", "Run 2 s", "1 live worker processes, which run 4 of its jobs at once", "w-1 3 4 0 1")
 	if row := c.get("/queues").want(t, http.StatusOK).row(t, "mail"); !strings.Contains(row, "0.1") || !strings.Contains(row, "5 s 2 s") {
 		t.Errorf("the row says %q", row)
 	}
@@ -110,8 +110,8 @@ func TestFiveHundredQueuesArePaged(t *testing.T) {
 			t.Errorf("%q was shown %d times", name, n)
 		}
 	}
-	c.get("/queues?q=QUEUE+49").want(t, http.StatusOK).says(t, "1 to 10 of 10 that match")
-	c.get("/queues?q=none").want(t, http.StatusOK).says(t, "No queue with jobs or settings", "Open the page of the queue with exactly this name")
+	c.get("/queues?q=QUEUE+49").want(t, http.StatusOK).tells(t, "1 to 10 of 10 that match")
+	c.get("/queues?q=none").want(t, http.StatusOK).tells(t, "No queue with jobs or settings", "Open the page of the queue with exactly this name")
 }
 
 func TestAQueueIsPausedAndResumed(t *testing.T) {
@@ -127,7 +127,7 @@ func TestAQueueIsPausedAndResumed(t *testing.T) {
 	c.as(Viewer).post("/queues/mail/pause", url.Values{"seen": {"none"}}).want(t, http.StatusForbidden)
 	c.get("/queues/mail/pause").want(t, http.StatusMethodNotAllowed)
 	c.get("/queues/mail/confirm/burn").want(t, http.StatusNotFound)
-	c.answer("/queues/mail/confirm/resume", "/queues/mail/resume", nil).want(t, http.StatusConflict).says(t, "It is not paused; nothing was changed")
+	c.answer("/queues/mail/confirm/resume", "/queues/mail/resume", nil).want(t, http.StatusConflict).tells(t, "It is not paused; nothing was changed")
 	if state() != "runs" {
 		t.Fatal("something was changed")
 	}
@@ -136,9 +136,9 @@ func TestAQueueIsPausedAndResumed(t *testing.T) {
 	if state() != "<b>relay</b>|60" {
 		t.Errorf("paused as %q", state())
 	}
-	c.get("/queues/mail?done=pause").want(t, http.StatusOK).says(t, "Paused.", "when it goes on by itself: <b>relay</b>")
-	c.answer("/queues/mail/confirm/pause", "/queues/mail/pause", url.Values{"for": {"15m"}}).want(t, http.StatusConflict).says(t, "No pause shortens another")
-	c.answer("/queues/mail/confirm/pause", "/queues/mail/pause", url.Values{"until": {"2020-01-01T00:00"}}).want(t, http.StatusBadRequest).says(t, "has passed")
+	c.get("/queues/mail?done=pause").want(t, http.StatusOK).tells(t, "Paused.", "when it goes on by itself: <b>relay</b>")
+	c.answer("/queues/mail/confirm/pause", "/queues/mail/pause", url.Values{"for": {"15m"}}).want(t, http.StatusConflict).tells(t, "No pause shortens another")
+	c.answer("/queues/mail/confirm/pause", "/queues/mail/pause", url.Values{"until": {"2020-01-01T00:00"}}).want(t, http.StatusBadRequest).tells(t, "has passed")
 	for _, wrong := range []string{"-1h", "x", "90000h"} {
 		c.answer("/queues/mail/confirm/pause", "/queues/mail/pause", url.Values{"for": {wrong}}).want(t, http.StatusBadRequest)
 	}
@@ -150,9 +150,9 @@ func TestAQueueIsPausedAndResumed(t *testing.T) {
 	}
 
 	// Somebody else gives another reason after the page was shown: what is to be ended is another pause than the one that was seen.
-	form := c.get("/queues/mail/confirm/resume").want(t, http.StatusOK).says(t, "until somebody resumes it: for good").form(t, "/admin/jobs/queues/mail/resume")
+	form := c.get("/queues/mail/confirm/resume").want(t, http.StatusOK).tells(t, "until somebody resumes it: for good").form(t, "/admin/jobs/queues/mail/resume")
 	runSQL(t, db.Pool, `SELECT pgqueue.pause('mail', 'a fire')`)
-	c.post("/queues/mail/resume", form).want(t, http.StatusConflict).says(t, "Somebody else was faster", "a fire")
+	c.post("/queues/mail/resume", form).want(t, http.StatusConflict).tells(t, "Somebody else was faster", "a fire")
 	if state() != "a fire|open" {
 		t.Errorf("paused as %q", state())
 	}
@@ -200,13 +200,13 @@ func TestTheHistorySettingOfAQueue(t *testing.T) {
 	t.Parallel()
 	db := pgqueuetest.New(t)
 	c := newConsole(t, db)
-	form := c.get("/queues/mail/confirm/history").want(t, http.StatusOK).says(t, "slim: everything but the payload").form(t, "/queues/mail/history")
+	form := c.get("/queues/mail/confirm/history").want(t, http.StatusOK).tells(t, "slim: everything but the payload").form(t, "/queues/mail/history")
 	if form.Get("seen") != "full" {
 		t.Fatalf("form %v", form)
 	}
 	c.led(c.post("/queues/mail/history", url.Values{"seen": {"full"}, "history": {"slim"}}), "/queues/mail?done=history")
-	c.get("/queues/mail").want(t, http.StatusOK).says(t, "History slim")
-	c.post("/queues/mail/history", url.Values{"seen": {"full"}, "history": {"off"}}).want(t, http.StatusConflict).says(t, `The setting is "slim" now`)
+	c.get("/queues/mail").want(t, http.StatusOK).tells(t, "History slim")
+	c.post("/queues/mail/history", url.Values{"seen": {"full"}, "history": {"off"}}).want(t, http.StatusConflict).tells(t, `The setting is "slim" now`)
 	c.post("/queues/mail/history", url.Values{"seen": {"slim"}, "history": {"none"}}).want(t, http.StatusBadRequest)
 	if got := valueOf[string](t, db.Pool, `SELECT history FROM pgqueue.queues WHERE name = 'mail'`); got != "slim" {
 		t.Errorf("history %q", got)
@@ -217,23 +217,23 @@ func TestAKindIsPausedAndResumed(t *testing.T) {
 	t.Parallel()
 	db := pgqueuetest.New(t)
 	c := newConsole(t, db)
-	c.get("/kinds").want(t, http.StatusOK).says(t, "No kind is paused")
+	c.get("/kinds").want(t, http.StatusOK).tells(t, "No kind is paused")
 	c.as(Viewer).get("/kinds/confirm/pause").want(t, http.StatusForbidden)
 	c.as(Viewer).post("/kinds/pause", url.Values{"kind": {"send"}, "seen": {"none"}}).want(t, http.StatusForbidden)
-	c.get("/kinds/confirm/pause").want(t, http.StatusOK).says(t, "Kind, as it stands with the jobs")
+	c.get("/kinds/confirm/pause").want(t, http.StatusOK).tells(t, "Kind, as it stands with the jobs")
 	c.get("/kinds/confirm/resume").want(t, http.StatusBadRequest)
 	c.get("/kinds/confirm/burn?kind=x").want(t, http.StatusNotFound)
 	c.led(c.answer("/kinds/confirm/pause?kind=send&queue=mail", "/kinds/pause", url.Values{"for": {"4h"}, "reason": {"a bad release"}}), "/kinds?done=pause")
 	c.led(c.answer("/kinds/confirm/pause?kind=send&queue=", "/kinds/pause", nil), "/kinds?done=pause")
-	page := c.get("/kinds").want(t, http.StatusOK).says(t, "a bad release")
+	page := c.get("/kinds").want(t, http.StatusOK).tells(t, "a bad release")
 	if strings.Count(page.body, ">Resume<") != 2 {
-		t.Errorf("not two kinds: %s", page.text())
+		t.Errorf("not two kinds: %s", page.shownText())
 	}
-	c.answer("/kinds/confirm/pause?kind=send&queue=", "/kinds/pause", url.Values{"for": {"4h"}}).want(t, http.StatusConflict).says(t, "No pause shortens another")
-	form := c.get("/kinds/confirm/resume?kind=send&queue=mail").want(t, http.StatusOK).says(t, "a bad release").form(t, "/kinds/resume")
+	c.answer("/kinds/confirm/pause?kind=send&queue=", "/kinds/pause", url.Values{"for": {"4h"}}).want(t, http.StatusConflict).tells(t, "No pause shortens another")
+	form := c.get("/kinds/confirm/resume?kind=send&queue=mail").want(t, http.StatusOK).tells(t, "a bad release").form(t, "/kinds/resume")
 	runSQL(t, db.Pool, `SELECT pgqueue.resume_kind('send', 'mail')`)
-	c.post("/kinds/resume", form).want(t, http.StatusConflict).says(t, "It is not paused now")
-	c.answer("/kinds/confirm/resume?kind=send&queue=mail", "/kinds/resume", nil).want(t, http.StatusConflict).says(t, "It is not paused in queue mail")
+	c.post("/kinds/resume", form).want(t, http.StatusConflict).tells(t, "It is not paused now")
+	c.answer("/kinds/confirm/resume?kind=send&queue=mail", "/kinds/resume", nil).want(t, http.StatusConflict).tells(t, "It is not paused in queue mail")
 	c.led(c.answer("/kinds/confirm/resume?kind=send&queue=", "/kinds/resume", nil), "/kinds?done=resume")
 	if n := countSQL(t, db.Pool, "pgqueue.paused"); n != 0 {
 		t.Errorf("%d pauses are left", n)
@@ -258,7 +258,7 @@ func TestC134_HostileNamesOfQueues(t *testing.T) {
 		if !strings.Contains(list.body, `href="/a`+path+`"`) {
 			t.Errorf("the list has no link to %q, which is %s", name, path)
 		}
-		c.get(path).want(t, http.StatusOK).says(t, strings.Join(strings.Fields("Queue "+name), " "), "Ready 1")
+		c.get(path).want(t, http.StatusOK).tells(t, strings.Join(strings.Fields("Queue "+name), " "), "Ready 1")
 		c.led(c.answer(path+"/confirm/pause", path+"/pause", url.Values{"reason": {name}}), path+"?done=pause")
 		kind := url.Values{"kind": {name}, "queue": {name}}
 		c.answer("/kinds/confirm/pause?"+kind.Encode(), "/kinds/pause", url.Values{"reason": {name}}).want(t, http.StatusSeeOther)

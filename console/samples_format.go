@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"io"
@@ -48,12 +49,13 @@ const (
 
 // sampleWriter writes samples in that format, block by block. It is used by one goroutine.
 type sampleWriter struct {
-	w       io.Writer
-	begun   bool
-	queues  dictionary
-	kinds   dictionary
-	columns sampleColumns
-	body    bytes.Buffer
+	w        io.Writer
+	perBlock int // 0: rowsPerBlock
+	begun    bool
+	queues   dictionary
+	kinds    dictionary
+	columns  sampleColumns
+	body     bytes.Buffer
 }
 
 // sampleColumns are the rows of a block.
@@ -95,7 +97,7 @@ func (s *sampleWriter) add(sample pgqueue.Sample) error {
 	c.queue, c.kind = append(c.queue, s.queues.number(sample.Queue)), append(c.kind, s.kinds.number(sample.Kind))
 	c.attempt = append(c.attempt, uint16(min(max(sample.Attempt, 0), math.MaxUint16)))
 	c.outcome = append(c.outcome, outcomeCode(sample.Outcome))
-	if len(c.finished) < rowsPerBlock {
+	if len(c.finished) < cmp.Or(s.perBlock, rowsPerBlock) {
 		return nil
 	}
 	return s.flush()

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"os/user"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -126,7 +129,7 @@ func unknownCommand(command *cobra.Command, word string) error {
 		command.SuggestionsMinimumDistance = 2
 	}
 	if near := command.SuggestionsFor(word); len(near) > 0 {
-		return withHint(err, "did you mean %s %s?", command.CommandPath(), near[0])
+		return withHint(err, "did you mean %s?", command.CommandPath()+" "+strings.Join(near, ", or "+command.CommandPath()+" "))
 	}
 	return withHint(err, "%s --help lists them", command.CommandPath())
 }
@@ -157,7 +160,7 @@ func (a *app) actor() string {
 	if current, err := user.Current(); err == nil && current.Username != "" {
 		return current.Username
 	}
-	return "unknown"
+	return fmt.Sprintf("uid %d", os.Getuid()) // an image without /etc/passwd
 }
 
 // logger logs to stderr, without secrets: warnings and errors, and with --verbose what is done.

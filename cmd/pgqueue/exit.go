@@ -165,7 +165,7 @@ func isConnection(err error) bool {
 		}
 		return strings.HasPrefix(fromServer.Code, "08")
 	}
-	if _, ok := errors.AsType[*net.OpError](err); ok {
+	if broken, ok := errors.AsType[*net.OpError](err); ok && broken.Op != "listen" {
 		return true
 	}
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, pgconn.ErrConnClosed)
@@ -184,7 +184,7 @@ func (a *app) hintFor(err error, code int) string {
 		return "pgqueue migrate down --discard-jobs deletes them"
 	case errors.Is(err, pgqueue.ErrSchema):
 		return a.command("migrate status") + " shows what is installed, " + a.command("migrate up") + " brings it up to date"
-	case errors.Is(err, pgqueue.ErrReadOnly), fromServer != nil && fromServer.Code == "25006":
+	case errors.Is(err, pgqueue.ErrReadOnly), fromServer != nil && onlyReads(fromServer):
 		return "this server only reads: it is a standby, or default_transaction_read_only is on; connect to the primary to change something"
 	case fromServer != nil && fromServer.Code == "42501":
 		return "the role lacks a right; docs/roles.md has the GRANTs, and " + a.command("doctor --purpose operator") + " lists what is missing"
@@ -194,6 +194,11 @@ func (a *app) hintFor(err error, code int) string {
 		return "pgqueue help lists the commands, pgqueue COMMAND --help their flags and examples"
 	}
 	return ""
+}
+
+// onlyReads tells whether a server refused a write, or a transaction that may write.
+func onlyReads(err *pgconn.PgError) bool {
+	return err.Code == "25006" || err.Code == "0A000" && strings.Contains(err.Message, "during recovery")
 }
 
 // command writes a command line of ours as somebody would type it here: with the schema, if it is not the usual one.

@@ -13,6 +13,10 @@ import (
 func (a *app) jobsCommand() *cobra.Command {
 	jobs := &cobra.Command{
 		Use: "jobs", Aliases: []string{"job"}, Short: "Find jobs, say why they do not run, and act on one or on all that match",
+		Long: `Find jobs, say why they do not run, and act on one, on several, or on all that match a filter. docs/cli-jobs.md is the guide.`,
+		Example: `  pgqueue jobs attention
+  pgqueue jobs why 42
+  pgqueue jobs retry --all-matching --state dead --code timeout --spread 10m`,
 	}
 	jobs.AddCommand(a.jobsListCommand(), a.jobsCountCommand(), a.jobsShowCommand(), a.jobsWhyCommand(), a.jobsAttentionCommand(),
 		a.jobsEditCommand(), a.jobsExportCommand(), a.jobsImportCommand())

@@ -24,6 +24,8 @@ func (a *app) jobsShowCommand() *cobra.Command {
 		Use: "show ID", Short: "Show all about a job: its attempts, its payload, and why it is not running",
 		Long: `Show a job with its attempts and, while it has not ended, why it is not running. Of payload, metadata and result up to 64 kB are shown;
 --full shows all. Numbers keep all their digits. Characters that would move a terminal's cursor are written as escapes.`,
+		Example: `  pgqueue jobs show 42
+  pgqueue jobs show 42 --full --json`,
 		Args: jobsArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.showJob(cmd.Context(), args, full) },
 	}
@@ -68,7 +70,10 @@ func (a *app) showJob(ctx context.Context, args []string, full bool) error {
 func (a *app) jobsWhyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "why ID…", Short: "Say in words why a job is not running", Args: jobsArgs(1, -1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.explainJobs(cmd.Context(), args) },
+		Long: `Say in words why a job is not running: it is not due, its queue or kind is paused, no live worker knows its kind, somebody holds its row, it has
+ended, or there never was one. It works for a role that may see no payload.`,
+		Example: `  pgqueue jobs why 42`,
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.explainJobs(cmd.Context(), args) },
 	}
 }
 

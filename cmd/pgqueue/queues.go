@@ -83,6 +83,7 @@ func (a *app) queuesListCommand() *cobra.Command {
 		Use: "list [QUEUE...]", Short: "What queues hold, and whether they are paused", Aliases: []string{"ls"},
 		Long: `What queues hold: all that have a job, a failure or a setting, or those that are named. Counts stop at 10,000 of a kind and
 say so with a plus. OLDEST is for how long the first ready job has been due: the lag.`,
+		Args: cobra.ArbitraryArgs,
 		Example: `  pgqueue queues list
   pgqueue queues list mail billing --json`,
 		RunE: func(command *cobra.Command, args []string) error {

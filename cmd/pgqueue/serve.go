@@ -177,6 +177,9 @@ func (a *app) announce(flags *serveFlags, address net.Addr, database string, enc
 		}{where, address.String(), a.schema(), database, flags.readOnly})
 	}
 	a.notef("the console is at %s (schema %q of database %q, listening on %s)", where, a.schema(), database, address)
+	if flags.users == "" {
+		a.notef("everybody who reaches this address may read everything, payloads too")
+	}
 	return nil
 }
 

@@ -20,7 +20,7 @@ type auditStatements struct {
 }
 
 // load looks every statement up by name.
-func (a *auditStatements) load(found statements) error {
+func (a *auditStatements) load(schema string, found statements) error {
 	for name, text := range map[string]*string{"record_action": &a.record, "expire_audit": &a.expire, "audit_log": &a.log} {
 		var err error
 		if *text, err = found.get(name); err != nil {
@@ -28,13 +28,13 @@ func (a *auditStatements) load(found statements) error {
 		}
 	}
 	// Once: a schema's name may hold braces.
-	before, after, ok := strings.Cut(a.log, "::timestamptz {of_job}\n")
+	before, after, ok := strings.Cut(a.log, "FROM {source} a\n")
 	if !ok {
-		return errors.New("audit_log has no {of_job}")
+		return errors.New("audit_log has no {source}")
 	}
-	// Every parameter has its place in both.
-	a.log = before + "::timestamptz AND $14::bigint IS NULL\n" + after
-	a.logOfJob = before + "::timestamptz AND a.job_ids @> ARRAY[$14::bigint]\n" + after
+	table := pgx.Identifier{schema, "audit"}.Sanitize()
+	a.log = before + "FROM " + table + " a\n" + after
+	a.logOfJob = before + "FROM (SELECT x.* FROM " + table + " x WHERE x.job_ids @> ARRAY[$14::bigint] OFFSET 0) a\n" + after
 	return nil
 }
 
@@ -101,13 +101,12 @@ func (s *Store) AuditLog(ctx context.Context, q Querier, ask *AuditQuery) (*Audi
 	if ask.To != nil {
 		to = pgtype.Timestamptz{Valid: true, Time: *ask.To}
 	}
-	var job *int64
 	sql := s.audit.log
+	args := []any{atPlace(after.At), after.ID, from, to, ask.Actor, ask.Role, ask.Via, ask.Actions, ask.Queue, ask.Kind, ask.Subject, ask.Limit, ask.Scan}
 	if ask.Job > 0 {
-		sql, job = s.audit.logOfJob, &ask.Job
+		sql, args = s.audit.logOfJob, append(args, ask.Job)
 	}
-	rows, err := q.Query(ctx, sql, atPlace(after.At), after.ID, from, to, ask.Actor, ask.Role, ask.Via, ask.Actions, ask.Queue, ask.Kind,
-		ask.Subject, ask.Limit, ask.Scan, job)
+	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}

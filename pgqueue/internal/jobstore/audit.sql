@@ -10,16 +10,17 @@ SELECT {schema}.expire_audit($1::bigint * interval '1 second', $2::int);
 
 -- name: audit_log
 -- $1, $2 the place behind which to go on (time and number; the end of all times for the start)  $3 from  $4 to  $5 actor  $6 role  $7 via
--- $8 action[]  $9 queue  $10 kind  $11 subject  $12 limit  $13 scan  $14 job
+-- $8 action[]  $9 queue  $10 kind  $11 subject  $12 limit  $13 scan  $14 job, if it is one
 -- First the places of what is looked at, from one of two indexes and no more than scan; then the rows of those that are wanted, because a
--- row may hold a thousand numbers. Who asks for a job gets {of_job}; with an OR in its place one plan could not serve both.
+-- row may hold a thousand numbers. Who asks for a job reads {source} by its own index, behind OFFSET 0: the planner takes a job of which it
+-- knows nothing for one of many entries, and would walk the whole log by time, sure to meet them soon.
 WITH looked AS MATERIALIZED (
     SELECT a.id, a.at,
            ($5::text IS NULL OR a.actor = $5::text) AND ($6::text IS NULL OR a.role = $6::text) AND ($7::text IS NULL OR a.via = $7::text)
            AND ($8::text[] IS NULL OR a.action = ANY ($8::text[])) AND ($9::text IS NULL OR a.queue = $9::text)
            AND ($10::text IS NULL OR a.kind = $10::text) AND ($11::text IS NULL OR a.subject = $11::text) AS wanted
-    FROM {schema}.audit a
-    WHERE (a.at, a.id) < ($1::timestamptz, $2::bigint) AND a.at >= $3::timestamptz AND a.at < $4::timestamptz {of_job}
+    FROM {source} a
+    WHERE (a.at, a.id) < ($1::timestamptz, $2::bigint) AND a.at >= $3::timestamptz AND a.at < $4::timestamptz
     ORDER BY a.at DESC, a.id DESC LIMIT $13::int
 ), found AS (
     SELECT l.id FROM looked l WHERE l.wanted ORDER BY l.at DESC, l.id DESC LIMIT $12::int

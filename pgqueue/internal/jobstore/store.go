@@ -42,7 +42,7 @@ func New(schema, channel string) (*Store, error) {
 	if err := store.edits.load(found); err != nil {
 		return nil, fmt.Errorf("jobstore: %w", err)
 	}
-	if err := store.audit.load(found); err != nil {
+	if err := store.audit.load(schema, found); err != nil {
 		return nil, fmt.Errorf("jobstore: %w", err)
 	}
 	return store, nil
