@@ -43,7 +43,10 @@ func BasicAuth(users ...User) (Authenticator, error) {
 	}
 	a := &basicAuth{
 		users: known, slots: make(chan struct{}, checksAtOnce), key: make([]byte, 32), fails: newThrottle(), verified: map[string][]byte{},
-		nobody: passwordHash{iterations: hashIterations, salt: make([]byte, hashSalt), key: make([]byte, hashKey)},
+		nobody: passwordHash{salt: make([]byte, hashSalt), key: make([]byte, hashKey)},
+	}
+	for _, user := range known {
+		a.nobody.iterations = max(a.nobody.iterations, user.hash.iterations)
 	}
 	_, _ = rand.Read(a.key) // never fails, see crypto/rand
 	_, _ = rand.Read(a.nobody.key)

@@ -1,8 +1,10 @@
 package console
 
 import (
+	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +24,38 @@ func cheap(t testing.TB, password string) string {
 	return hash
 }
 
+// quick is BasicAuth, whose checks take no time.
+func quick(t testing.TB, users ...User) Authenticator {
+	t.Helper()
+	hash := cheap(t, users[0].PasswordHash)
+	named := slices.Clone(users)
+	for i := range named {
+		named[i].PasswordHash = hash
+	}
+	authenticator, err := BasicAuth(named...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := authenticator.(*basicAuth)
+	a.nobody.iterations = 1
+	for _, user := range users {
+		text, err := hashPassword(user.PasswordHash, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts := strings.Split(text, "$")
+		known := a.users[user.Name]
+		known.hash.iterations = 1
+		if known.hash.salt, err = base64.RawStdEncoding.DecodeString(parts[2]); err != nil {
+			t.Fatal(err)
+		}
+		if known.hash.key, err = base64.RawStdEncoding.DecodeString(parts[3]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return a
+}
+
 func basic(t testing.TB, authenticator Authenticator, address, name, password string) error {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -35,10 +69,7 @@ func basic(t testing.TB, authenticator Authenticator, address, name, password st
 }
 
 func TestC136_BasicAuth(t *testing.T) {
-	authenticator, err := BasicAuth(User{"alice", Operator, cheap(t, "correct horse")}, User{"bob", Viewer, cheap(t, "battery staple")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	authenticator := quick(t, User{"alice", Operator, "correct horse"}, User{"bob", Viewer, "battery staple"})
 	c := newConsole(t, pgqueuetest.New(t), func(config *Config) { config.Authenticator = authenticator })
 	ask := func(path string, with func(*http.Request)) *reply {
 		r := c.as(0).request(http.MethodGet, path, nil)
@@ -76,10 +107,7 @@ func TestC136_BasicAuth(t *testing.T) {
 
 func TestC136_PasswordsAreThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		authenticator, err := BasicAuth(User{"alice", Operator, cheap(t, "correct horse")}, User{"carol", Operator, cheap(t, "correct horse")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		authenticator := quick(t, User{"alice", Operator, "correct horse"}, User{"carol", Operator, "correct horse"})
 		if err := basic(t, authenticator, "192.0.2.9:1", "carol", "correct horse"); err != nil {
 			t.Fatal(err)
 		}
@@ -134,10 +162,7 @@ func TestTheThrottleIsBounded(t *testing.T) {
 
 // Passwords are checked a few at a time: a flood of them costs no more than that.
 func TestPasswordsAreCheckedAFewAtATime(t *testing.T) {
-	authenticator, err := BasicAuth(User{"alice", Operator, cheap(t, "correct horse")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	authenticator := quick(t, User{"alice", Operator, "correct horse"})
 	a := authenticator.(*basicAuth)
 	for range checksAtOnce {
 		a.slots <- struct{}{}

@@ -124,7 +124,7 @@ func (p *bulkPage) count(r *request, shown pgqueue.Filter, exactly bool) error {
 		}
 	}
 	p.Exact = !p.Total.More && p.Resume == "" // with a cursor, what is behind it is counted, too
-	if exactly && !p.Exact && len(p.bulk.Filter.States) > 0 {
+	if exactly && !p.Exact && len(p.Filter.States) > 0 {
 		r.allow(2 * countPatience)
 		if p.Total, err = p.exactly(r); err != nil {
 			return err

@@ -1,8 +1,11 @@
 package console
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -374,4 +377,54 @@ func utc(f pgqueue.Filter) pgqueue.Filter {
 		}
 	}
 	return f
+}
+
+// A filter may hold somebody's data. It is in no log, and who sees no payloads does not see it either.
+func TestC142_TheFilterOfAnOperation(t *testing.T) {
+	t.Parallel()
+	db := pgqueuetest.New(t)
+	var log lockedBuffer
+	c := newConsole(t, db, func(config *Config) {
+		config.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		config.Redact = func(context.Context, Redaction, json.RawMessage) json.RawMessage {
+			return json.RawMessage(`"kept back"`)
+		}
+	})
+	deadJobs(t, db, 0, 20, "dead", "mail", "send", "timeout")
+	runSQL(t, db.Pool, `UPDATE pgqueue.history SET payload = '{"ssn": "MARK"}'`)
+	o := c.begin("action=retry&queue=mail&payload_path=ssn&payload_value=MARK", url.Values{"batch": {"5"}, "pause": {"1m"}})
+	for o.snapshot().Result.Batches == 0 {
+		c.get("/operations/"+o.id).want(t, http.StatusOK)
+	}
+	o.stop("olga")
+	ended(t, o)
+	for _, path := range []string{"/operations", "/operations/" + o.id, "/audit"} {
+		if page := c.as(Viewer).get(path).want(t, http.StatusOK); strings.Contains(page.body, "MARK") {
+			t.Errorf("%s shows it: %s", path, page.body)
+		}
+	}
+	if page := c.as(Viewer).get("/operations/" + o.id); !page.says("kept back") {
+		t.Errorf("it is not said that there is such a condition: %s", page.body)
+	}
+	if text := log.String(); strings.Contains(text, "MARK") || !strings.Contains(text, "cursor=") {
+		t.Errorf("the log: %s", text)
+	}
+}
+
+// lockedBuffer is a buffer for the log of several goroutines.
+type lockedBuffer struct {
+	mutex sync.Mutex
+	text  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(line []byte) (int, error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.text.Write(line)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.text.String()
 }

@@ -18,5 +18,5 @@ var (
 func (c *Console) Close(ctx context.Context) error {
 	err := c.operations.close(ctx)
 	c.stop(errClosed)
-	return err
+	return errors.Join(err, c.client.Close(ctx)) // which sends the hints of jobs that were enqueued a moment ago
 }

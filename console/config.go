@@ -113,7 +113,7 @@ func New(config Config) (*Console, error) {
 
 // clientOptions are those of the client behind the schedules' editor.
 func clientOptions(config Config) []pgqueue.ClientOption {
-	options := []pgqueue.ClientOption{pgqueue.WithSchema(config.Schema)}
+	options := []pgqueue.ClientOption{pgqueue.WithSchema(config.Schema), pgqueue.WithLogger(config.Logger)}
 	if len(config.Codecs) > 0 {
 		options = append(options, pgqueue.WithCodec(config.Codecs...))
 	}

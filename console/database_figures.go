@@ -54,8 +54,8 @@ func timeOf(t *time.Time) time.Time {
 // maxXIDAge is where Postgres stops giving out transaction numbers.
 const maxXIDAge = 1<<31 - 3_000_000
 
-// FrozenShare is how much of the room for transaction numbers is used up, 0 to 1.
-func (s serverFigures) FrozenShare() float64 { return float64(s.FrozenAge) / maxXIDAge }
+// FrozenPercent is how much of the room for transaction numbers is used up, in whole percents.
+func (s serverFigures) FrozenPercent() int64 { return 100 * s.FrozenAge / maxXIDAge }
 
 type tableFigures struct {
 	Name                 string

@@ -254,8 +254,9 @@ func TestCloseEndsOperations(t *testing.T) {
 		pass(1500 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		if err := all.close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("close: %v", err)
+		begun := time.Now()
+		if err := all.close(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 2*time.Second {
+			t.Errorf("close: %v, after %s", err, time.Since(begun))
 		}
 		for _, o := range open {
 			select {

@@ -66,7 +66,7 @@ func ago(t, now time.Time) template.HTML {
 	case distance >= time.Second:
 		words = coarse(distance) + " ago"
 	case distance <= -time.Second:
-		words = "in " + coarse(-distance)
+		words = "in " + coarse(utc.Sub(now)) // -distance overflows where the distance is the longest there is
 	}
 	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`,
 		utc.Format("2006-01-02T15:04:05.000Z07:00"), utc.Format("2006-01-02 15:04:05.000 UTC"), words))

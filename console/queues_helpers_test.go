@@ -53,6 +53,16 @@ func (r *reply) row(t testing.TB, name string) string {
 	return ""
 }
 
+// linksTo says whether the page has a link to an address.
+func (r *reply) linksTo(address string) bool {
+	for _, e := range elements(r.body) {
+		if e.name == "a" && e.attribute("href") == address {
+			return true
+		}
+	}
+	return false
+}
+
 // answer is the form of a confirm page, changed, and sent to where it goes.
 func (c *testConsole) answer(confirm, post string, change url.Values) *reply {
 	c.t.Helper()

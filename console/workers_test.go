@@ -43,7 +43,7 @@ func TestTheWorkersScreen(t *testing.T) {
 	c.get("/workers?q=ALIVE&queue=mail").want(t, http.StatusOK).tells(t, "alive-1").conceals(t, "gone-1")
 
 	alive, gone := holds(t, db, "alive-1", 20), holds(t, db, "gone-1", -30)
-	page = c.get("/workers/alive-1").want(t, http.StatusOK).tells(t, "alive", "every 5 s", "bulk 1 2 0 0 until", "mail 3 5 2 1 no", "send 2 2", "old 0 as many as there are slots send")
+	page = c.get("/workers/alive-1").want(t, http.StatusOK).tells(t, "alive", "every 5.0 s", "bulk 1 2 0 0 until", "mail 3 5 2 1 no", "send 2 2", "old 0 as many as there are slots send")
 	if row := page.row(t, valueOf[string](t, db.Pool, `SELECT $1::bigint::text`, alive)); !strings.Contains(row, "send mail 1 of 3") || strings.Contains(row, "expired") {
 		t.Errorf("what it holds: %q", row)
 	}
@@ -89,7 +89,7 @@ func TestC134_HostileNamesOfWorkers(t *testing.T) {
 	list := c.get("/workers").want(t, http.StatusOK)
 	for _, name := range hostileNames() {
 		path := "/workers/" + segment(name)
-		if !strings.Contains(list.body, `href="`+path+`"`) {
+		if !list.linksTo(path) {
 			t.Errorf("the list has no link to %q, which is %s", name, path)
 		}
 		page := c.get(path).want(t, http.StatusOK).tells(t, strings.Join(strings.Fields("Worker "+name), " "))

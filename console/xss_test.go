@@ -189,8 +189,11 @@ func (s *stored) addresses(t testing.TB, route route) (addresses []string) {
 		} {
 			asked.Set(name, text(name))
 		}
-		for _, path := range paths {
-			addresses = append(addresses, path, path+"?id="+values["id"])
+		for i, path := range paths {
+			if addresses = append(addresses, path); i > 0 && os.Getenv("PGQUEUE_TEST_FULL") != "1" {
+				continue // what is asked for beside the path is the same for all of them
+			}
+			addresses = append(addresses, path+"?id="+values["id"])
 			for _, more := range []url.Values{asked, {"state": {text("state")}}, {"cursor": {text("cursor")}}, {"order": {text("order")}}, {"priority": {text("priority")}},
 				{"payload_path": {text("payload-name")}, "payload_value": {text("payload-value")}}, {"created_from": {text("created_from")}},
 				{"spread": {text("spread")}}, {"limit": {text("limit")}}, {"id": {text("id")}, "job": {text("job")}}, {"action": {text("action")}}, {"kind": {text("kind")}, "action": {"pause"}},
@@ -211,6 +214,8 @@ func thorough(n int) bool { return n < 2 || os.Getenv("PGQUEUE_TEST_FULL") == "1
 func TestC134_NoStoredTextBecomesMarkup(t *testing.T) {
 	evil, good := store(t, marked, len(hostile())), store(t, harmless, len(hostile()))
 	var pages strings.Builder
+	requests := 0
+	defer func() { t.Logf("%d requests", requests) }()
 	followed := map[string]bool{}
 	for _, route := range evil.console.console.routes() {
 		if route.method != http.MethodGet {
@@ -219,6 +224,7 @@ func TestC134_NoStoredTextBecomesMarkup(t *testing.T) {
 		ok := 0
 		harmlessAddresses := good.addresses(t, route)
 		for i, address := range evil.addresses(t, route) {
+			requests++
 			reply := evil.console.get(address)
 			for _, fault := range reply.judge("/q") {
 				t.Errorf("GET %s: %s", address, fault)

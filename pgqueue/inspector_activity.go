@@ -69,7 +69,7 @@ type ActivityBucket struct {
 }
 
 // Activity tells what ended within the last window: 5 minutes if it is 0, at most 24 hours. It is made to be asked every second: whatever the
-// tables hold, it reads the last 4 MB of history (10,000 to 20,000 jobs), and up to 10,000 failed and dead jobs. Where that is
+// tables hold, it reads the last 2 MB of history (5,000 to 15,000 jobs), and up to 10,000 failed and dead jobs. Where that is
 // not the whole window, More is set.
 func (i *Inspector) Activity(ctx context.Context, window time.Duration) (*Activity, error) {
 	if err := runsOn(i.q); err != nil {

@@ -12,8 +12,19 @@ import (
 const (
 	DefaultSampleLimit = 100_000
 	MaxSampleLimit     = 1_000_000
-	// MaxSampleScan is how many finished jobs are looked at, whatever a filter leaves of them.
+	// MaxSampleScan is how many finished jobs are looked at, whatever a filter leaves of them, where they are found by an index.
 	MaxSampleScan = 3_000_000
+	// MaxSamplePages is how many pages of history are looked at where they are not: 2 GB.
+	MaxSamplePages = 262_144
+)
+
+// How many pages one statement reads: as many as hold some thousand rows that match.
+const (
+	minSampleStep   = 32
+	firstSampleStep = 256
+	maxSampleStep   = 8_192
+	fewSamples      = 4_000
+	manySamples     = 20_000
 )
 
 // SampleFilter says which samples are meant. The zero value means the latest [DefaultSampleLimit] of all queues and kinds.
@@ -61,14 +72,14 @@ type SampleSummary struct {
 // notKnown is the wait or run of a sample of which it is not stored.
 const notKnown = time.Duration(-1)
 
-// Samples reads what finished jobs have taken, the latest days first and in them the latest numbers, then what failed or died in the same
+// Samples reads what finished jobs have taken: what succeeded or was cancelled, the latest first, then what failed or died in the same
 // time; each is given to yield as it arrives. Nothing is kept, so a million take as little memory here as one. Of a job these are
 // its last attempt and those of its earlier ones that failed and are stored (the last ten). An error of yield ends the reading
 // and is returned; so does the end of ctx, which cancels the statement.
 //
 // It is no cheap call: a million samples keep a connection and a processor of the server busy for some seconds. It looks at no
-// more than [MaxSampleScan] finished jobs. It takes a connection of its own out of a pool for each day of history, so what is
-// read is no snapshot. Successes of a queue whose History is off are not stored, and not read.
+// more than [MaxSamplePages] of history, from its end, and [MaxSampleScan] failed and dead jobs. It sends a statement for every few
+// thousand rows, so what is read is no snapshot. Successes of a queue whose History is off are not stored, and not read.
 func (i *Inspector) Samples(ctx context.Context, filter SampleFilter, yield func(Sample) error) (SampleSummary, error) {
 	if err := runsOn(i.q); err != nil {
 		return SampleSummary{}, fmt.Errorf("read samples: %w", err)
@@ -77,7 +88,7 @@ func (i *Inspector) Samples(ctx context.Context, filter SampleFilter, yield func
 	if err != nil {
 		return SampleSummary{}, fmt.Errorf("read samples: %w", err)
 	}
-	run := &sampling{inspector: i, ask: ask, limit: ask.Limit, left: ask.Limit, scan: MaxSampleScan, yield: yield}
+	run := &sampling{inspector: i, ask: ask, limit: ask.Limit, left: ask.Limit, scan: MaxSampleScan, pages: MaxSamplePages, yield: yield}
 	if err := run.all(ctx); err != nil {
 		return SampleSummary{}, explained(err)
 	}
@@ -119,6 +130,7 @@ type sampling struct {
 	inspector         *Inspector
 	ask               *jobstore.SampleAsk
 	limit, left, scan int
+	pages             int64
 	yield             func(Sample) error
 	earliest          time.Time // of what finished
 	more              bool
@@ -136,20 +148,23 @@ func (s *sampling) all(ctx context.Context) error {
 		return err
 	}
 	s.left -= bad
-	for n, day := range days {
-		if s.ask.Since != nil && day.Before(s.ask.Since.UTC().Truncate(24*time.Hour).AddDate(0, 0, -1)) {
+	for _, day := range days {
+		if s.ask.Since != nil && day.Day.Before(s.ask.Since.UTC().Truncate(24*time.Hour).AddDate(0, 0, -1)) {
 			break // a day earlier: a transaction may have been open across midnight
 		}
-		if s.left <= 0 || s.scan <= 0 {
-			s.more = s.more || n < len(days)
+		if s.full() {
 			break
 		}
-		looked, err := i.store.SamplesOfDay(ctx, i.q, day, s.part(), s.take)
-		if err != nil {
+		if day.ByNumber {
+			looked, err := i.store.SamplesOfDay(ctx, i.q, day.Day, s.part(), s.take)
+			if err != nil {
+				return err
+			}
+			s.scan -= looked
+		} else if err := s.pagesOf(ctx, day); err != nil {
 			return err
 		}
-		s.scan -= looked
-		s.more = s.more || s.left <= 0 || s.scan <= 0
+		s.more = s.more || s.full()
 	}
 	s.left += bad
 	s.scan = max(s.scan, s.limit/4) // the count above has bounded it
@@ -161,6 +176,37 @@ func (s *sampling) all(ctx context.Context) error {
 		s.more = true
 	}
 	return err
+}
+
+// full says that a bound is reached.
+func (s *sampling) full() bool { return s.left <= 0 || s.scan <= 0 || s.pages <= 0 }
+
+// pagesOf walks a partition from its last page to its first. The latest rows are in the last ones, so a window ends the walk with the
+// first step in which nothing is that late. (Writers extend a table side by side, but not by as much as a step.)
+func (s *sampling) pagesOf(ctx context.Context, day jobstore.SampleDay) error {
+	i, step := s.inspector, int64(firstSampleStep)
+	for end := day.Pages; end > 0 && !s.full(); {
+		first := max(0, end-min(step, s.pages))
+		before := s.left
+		if err := i.store.SamplesOfPages(ctx, i.q, day.Day, first, end, s.part(), s.take); err != nil {
+			return err
+		}
+		found := before - s.left
+		if found == 0 && s.ask.Since != nil {
+			if reaches, err := i.store.SamplesReach(ctx, i.q, day.Day, first, end, *s.ask.Since); err != nil || !reaches {
+				return err
+			}
+		}
+		s.pages -= end - first
+		end = first
+		switch {
+		case found < fewSamples:
+			step = min(2*step, maxSampleStep)
+		case found > manySamples:
+			step = max(step/2, minSampleStep)
+		}
+	}
+	return nil
 }
 
 // part is what is still to be asked for.

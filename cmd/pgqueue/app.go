@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -84,6 +85,7 @@ libpq with its service and password files. Exit codes: 0 done, 1 failed, 2 usage
 	a.addGroup(root, "Seeing it:", a.topCommand(), a.serveCommand(), a.auditCommand())
 	a.addGroup(root, "The installation:", a.migrateCommand(), a.doctorCommand(), a.versionCommand(), a.completionCommand())
 	root.SetHelpCommandGroupID("The installation:")
+	root.SetFlagErrorFunc(seeHelp)
 	a.finish(root)
 	return root
 }
@@ -114,12 +116,28 @@ func (a *app) finish(command *cobra.Command) {
 		command.DisableFlagsInUseLine = true
 		return
 	}
+	if accepts := command.Args; accepts != nil {
+		command.Args = func(command *cobra.Command, args []string) error {
+			if err := accepts(command, args); err != nil {
+				return seeHelp(command, err)
+			}
+			return nil
+		}
+	}
 	if runE := command.RunE; runE != nil {
 		command.RunE = func(command *cobra.Command, args []string) error {
 			a.running = true
 			return runE(command, args)
 		}
 	}
+}
+
+// seeHelp is an error about the command line, with where to look. A command's own hint stays.
+func seeHelp(command *cobra.Command, err error) error {
+	if known, ok := errors.AsType[*hintError](err); ok {
+		return known
+	}
+	return withHint(&exitError{code: exitUsage, err: err}, "%s --help has flags and examples", command.CommandPath())
 }
 
 // unknownCommand says that there is no such command, and which one may have been meant.

@@ -113,7 +113,8 @@ func TestUnknownCommands(t *testing.T) {
 	c.run("migrate", "xyzzy").want(exitUsage).says("--help")
 	c.run("doctor", "xyzzy").want(exitUsage)
 	c.run("migrate", "up", "xyzzy").want(exitUsage)
-	c.run("version", "--xyzzy").want(exitUsage).says("xyzzy")
+	c.run("version", "--xyzzy").want(exitUsage).says("xyzzy", "pgqueue version --help")
+	c.run("enqueue").want(exitUsage).says("pgqueue enqueue --help")
 	c.run().want(exitOK).says("migrate")
 	c.run("jobs").want(exitOK).says("list")
 }

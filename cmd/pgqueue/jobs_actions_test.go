@@ -152,7 +152,7 @@ func TestActionsOnSeveralJobs(t *testing.T) {
 	insertEndedJobs(t, db, `SELECT 8000::bigint, 'dead', 'K'`)
 	c.run("jobs", "retry", "8000").want(exitConflict).says("has its key")
 	for _, args := range [][]string{
-		{"retry"}, {"retry", "0"}, {"retry", "-5"}, {"retry", "1", "--all-matching"}, {"retry", "--all-matching"}, {"retry", "--queue", "q"}, {"retry", "1", "--queue", "q"},
+		{"retry"}, {"retry", "0"}, {"retry", "-5"}, {"retry", "1", "--all-matching"}, {"retry", "--all-matching", "--yes"}, {"retry", "--queue", "q"}, {"retry", "1", "--queue", "q"},
 		{"retry", "1", "--dry-run"}, {"retry", "1", "--spread", "1m"}, {"retry", "--all-matching", "--queue", ""}, {"cancel", "--all-matching", "--queue", "q", "--spread", "1m"},
 		{"priority", "1"}, {"priority", "1", "--to", "7"}, {"max-attempts", "1", "--to", "0"}, {"max-attempts", "--all-matching"}, {"reschedule", "1", "--at", "later"},
 		{"delete", "--all-matching", "--queue", "q", "--yes"}, {"retry", "--all-matching", "--state", "pending", "--yes"}, {"retry", "--all-matching", "--state", "dead", "--yes", "--batch-size", "10001"},

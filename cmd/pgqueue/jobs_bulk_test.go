@@ -159,6 +159,24 @@ func TestBulkActions(t *testing.T) {
 	}
 }
 
+// An action whose jobs match again afterwards is done to each of them once, however often it is stopped, and a limit counts over all parts.
+func TestBulkActionsGoOnWithoutDoingAnythingTwice(t *testing.T) {
+	t.Parallel()
+	db := pgqueuetest.New(t)
+	jobExec(t, db, `INSERT INTO pgqueue.jobs (queue, kind) SELECT 'mail', 'task' FROM generate_series(1, 500)`)
+	c := newCLI(t, db)
+	stopped := c.stoppedAt("changed", "jobs", "priority", "--to", "3", "--all-matching", "--queue", "mail", "--limit", "350", "--batch-size", "100", "--yes").want(exitStopped)
+	again := goesOn(t, stopped)
+	if !strings.Contains(strings.Join(again, " "), "--limit 250") {
+		t.Errorf("100 of 350 are done, and it goes on with %q", again)
+	}
+	r := c.run(again...).want(exitOK).says("250 changed", "the limit of 250 jobs is reached")
+	c.run(goesOn(t, r)...).want(exitOK).says("150 changed")
+	if n := jobValue[int](t, db, `SELECT sum(job_count)::int FROM pgqueue.audit`); n != 500 {
+		t.Errorf("%d changes of 500 jobs", n)
+	}
+}
+
 // What is printed to go on holds no connection string and no payload.
 func TestC142_ToGoOnWithoutSecrets(t *testing.T) {
 	t.Parallel()

@@ -162,6 +162,10 @@ func TestImportRefuses(t *testing.T) {
 	// With the mistake mended the same file goes in, and no line of it twice.
 	r := newCLI(t, db).reading(good(1)+"\n"+good(2)+"\n"+good(3)+"\n"+good(4)).run("jobs", "import").want(exitOK)
 	r.says("2 jobs enqueued, 2 imported before")
+	// Jobs of other databases have the same numbers, and are not the same.
+	same := `{"kind": "task", "id": 7, "created_at": "2026-01-02T03:04:05.000001Z"}` + "\n"
+	other := strings.Replace(same, "000001Z", "000002Z", 1)
+	newCLI(t, db).reading(same+other+same).run("jobs", "import").want(exitOK).says("2 jobs enqueued, 1 imported before")
 	// --again does not look at what was before.
 	newCLI(t, db).reading(`{"kind": "task"}`+"\n"+`{"kind": "task"}`).run("jobs", "import", "--again").want(exitOK).says("2 jobs enqueued")
 	newCLI(t, db).run("jobs", "import", "--batch-size", "0").want(exitUsage)

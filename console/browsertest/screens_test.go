@@ -5,10 +5,11 @@ import "testing"
 // Every screen, at both widths: no trouble in the browser, nothing serious for axe, nothing wider than the screen.
 func TestScreens(t *testing.T) {
 	s := newSite(t)
+	s.shop(t)
 	for size := range widths {
 		t.Run(size, func(t *testing.T) {
 			tab := s.open(t, "olga", size)
-			for name, path := range map[string]string{"overview": "/"} {
+			for name, path := range screens() {
 				tab.goTo(path)
 				tab.accessible()
 				var wide bool
@@ -19,5 +20,16 @@ func TestScreens(t *testing.T) {
 				tab.screenshot(name)
 			}
 		})
+	}
+}
+
+// screens are all screens by the name of their screenshot, as paths over the shop.
+func screens() map[string]string {
+	return map[string]string{
+		"overview": "/", "jobs": "/jobs", "jobs-filtered": "/jobs?state=dead&queue=mail", "job-dead": "/jobs/7001", "job-running": "/jobs/8255", "job-waiting": "/jobs/8001",
+		"job-confirm": "/jobs/7001/confirm/retry", "queues": "/queues", "queue": "/queues/billing", "queue-confirm": "/queues/mail/confirm/pause", "kinds": "/kinds",
+		"attention": "/attention", "bulk-confirm": "/bulk/confirm?action=retry&state=dead&queue=mail", "operations": "/operations", "schedules": "/schedules",
+		"schedule": "/schedules/exchange-rates", "schedule-edit": "/schedules/invoices/confirm/spec", "workers": "/workers", "worker": "/workers/mail-1",
+		"workers-explained": "/workers/explained", "database": "/database", "performance": "/performance", "audit": "/audit",
 	}
 }

@@ -1,9 +1,13 @@
 package browsertest
 
 import (
+	_ "embed"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pgqueue/pgqueue/console"
 	"github.com/pgqueue/pgqueue/pgqueuetest"
@@ -52,4 +56,15 @@ func whoIs(r *http.Request) (console.Identity, error) {
 		return console.Identity{}, console.ErrUnauthenticated
 	}
 	return console.Identity{Name: user, Role: role}, nil
+}
+
+//go:embed testdata/shop.sql
+var shopSQL string
+
+// shop fills the database with a shop on a busy afternoon.
+func (s *site) shop(t *testing.T) {
+	t.Helper()
+	if _, err := s.db.Pool.Exec(t.Context(), strings.ReplaceAll(shopSQL, "pgqueue.", pgx.Identifier{s.db.Schema}.Sanitize()+"."), pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatalf("the shop: %v", err)
+	}
 }

@@ -39,6 +39,7 @@ type inspectStatements struct {
 	attention, attentionInQueue      string
 	activity, activityByID           string
 	sampleDays, samplesOfDay         string
+	samplesOfPages, samplesReach     string
 	samplesOfAttention               [2]string // of all queues, of one
 	countAttention                   [2]string
 	peek, workers, whyNotRunning     string
@@ -86,7 +87,7 @@ func (s *inspectStatements) load(schema string, found statements) error {
 		s.countAttention[n] = b.build("count_attention", words...)
 	}
 	for name, text := range map[string]*string{
-		"sample_days": &s.sampleDays, "samples_of_day": &s.samplesOfDay,
+		"sample_days": &s.sampleDays, "samples_of_day": &s.samplesOfDay, "samples_of_pages": &s.samplesOfPages, "samples_reach": &s.samplesReach,
 		"peek": &s.peek, "workers": &s.workers, "why_not_running": &s.whyNotRunning, "highest": &s.highest,
 		"batch_settings": &s.batchSettings, "retry_many": &s.retryMany, "spread": &s.spread, "cancel_many": &s.cancelMany,
 		"delete_live": &s.deleteLive, "delete_ended": &s.deleteEnded, "delete_one": &s.deleteOne, "versions": &s.versions,

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Bounds of what Activity looks at. 512 pages are 4 MB: 10,000 to 20,000 finished jobs whose payloads are small or stored apart.
+// Bounds of what Activity looks at. 256 pages are 2 MB: 5,000 to 15,000 finished jobs whose payloads are small or stored apart.
 const (
-	activityPages = 512
+	activityPages = 256
 	activityRows  = 10_000
 )
 
