@@ -67,6 +67,7 @@ type Console struct {
 	// What screens keep from one request to the next: the bulk actions that run in the background, and the doctor's latest report.
 	operations   *operations
 	examinations examinations
+	counts       queueCounts // of the list of queues
 	overviews    overviews
 	sampling     chan struct{} // who reads samples, see samples.go
 	// closed ends with Close, and what requests ask the database with it.

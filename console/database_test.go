@@ -156,15 +156,23 @@ func TestALockedTableCostsOneFigure(t *testing.T) {
 	c.get("/database").want(t, http.StatusOK).tells(t, "Somebody holds a lock on it; look again in a moment")
 }
 
-// Reading leaves nothing behind: no transaction stays open, also where the browser leaves in the midst of it.
+// Reading leaves nothing behind: no transaction stays open, and no connection is kept, also where the browser leaves in the midst of it.
 func TestFiguresLeaveNoTransaction(t *testing.T) {
 	t.Parallel()
-	db := pgqueuetest.New(t)
+	db := pgqueuetest.New(t, pgqueuetest.WithPoolConfig(func(config *pgxpool.Config) { config.MaxConns = 1 }))
 	openTransaction(t, db.URL, `LOCK TABLE pgqueue.workers IN ACCESS EXCLUSIVE MODE`)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := readDatabase(ctx, db.Pool, db.Schema); err == nil {
-		t.Error("a context that has ended is no error")
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // the tables wait for twice that
+		_, err := readDatabase(ctx, db.Pool, db.Schema)
+		cancel()
+		if err == nil {
+			t.Error("a context that has ended is no error")
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), waitAtMost)
+	defer cancel()
+	if err := db.Pool.Ping(ctx); err != nil {
+		t.Fatalf("the connection is gone: %v", err)
 	}
 	if n := valueOf[int](t, db.Pool, `SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%' AND query NOT LIKE 'LOCK%'`); n != 0 {
 		t.Errorf("%d transactions are open", n)

@@ -74,7 +74,10 @@ func showJob(r *request) error {
 	}
 	reason, err := r.inspector().WhyNotRunning(r.Context(), id)
 	if err != nil {
-		return err
+		if explain(err).status != http.StatusForbidden {
+			return err
+		}
+		reason = "The console's database role may not ask why_not_running: docs/roles.md has the GRANTs of a viewer."
 	}
 	page := &jobPage{
 		Job: job, State: jobStanding(job.State, job.RunAt, job.Failures, time.Now()),

@@ -153,6 +153,7 @@ func (r *request) changeQueue(done string, act func(ctx context.Context, inspect
 	if err != nil {
 		return err
 	}
+	r.console.counts.forget()
 	return r.redirect("/queues/"+segment(queue), url.Values{"done": {done}})
 }
 

@@ -28,7 +28,7 @@ func queuesRoutes() []route {
 	}
 }
 
-// queuesPerPage is how many queues are counted for one page: counting reads up to a hundred thousand index entries of each.
+// queuesPerPage is how many queues are counted for one page: counting reads up to ten thousand index entries of each.
 const queuesPerPage = 100
 
 // boundedCount is a number that was not counted further than a bound; in words "10,000+".
@@ -157,7 +157,7 @@ func listQueues(r *request) error {
 	page.Matched = len(names)
 	names = page.cut(r, names, query.Get("after"))
 	if len(names) > 0 {
-		stats, err := r.inspector().Queues(r.Context(), names...)
+		stats, err := r.console.counts.of(r.Context(), r.inspector(), names)
 		if err != nil {
 			return err
 		}

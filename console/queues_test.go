@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pgqueue/pgqueue/pgqueuetest"
 )
@@ -78,6 +79,33 @@ func TestAQueueShowsWhatGetsDoneAndByWhom(t *testing.T) {
 	c.get("/queues/mail").want(t, http.StatusOK).tells(t, "Succeeded 30", "Wait 5.0 s", "Run 2.0 s", "1 live worker processes, which run 4 of its jobs at once", "w-1 3 4 0 1")
 	if row := c.get("/queues").want(t, http.StatusOK).row(t, "mail"); !strings.Contains(row, "0.1") || !strings.Contains(row, "5.0 s 2.0 s") {
 		t.Errorf("the row says %q", row)
+	}
+}
+
+// The list counts to a thousand, once for all who look, and anew where somebody has changed something.
+func TestTheListOfQueuesCountsLittle(t *testing.T) {
+	t.Parallel()
+	db := pgqueuetest.New(t)
+	c := newConsole(t, db)
+	liveJobs(t, db, 1_500, "mail", "send", 1, 60, 0)
+	if row := c.get("/queues").want(t, http.StatusOK).row(t, "mail"); !strings.HasPrefix(row, "mail 1,000+ 1 min") {
+		t.Errorf("the row says %q", row)
+	}
+	c.get("/queues/mail").want(t, http.StatusOK).tells(t, "Ready 1,500")
+	c.console.counts.page("mail").until = time.Now().Add(time.Hour) // counting took six minutes
+	runSQL(t, db.Pool, `DELETE FROM pgqueue.jobs WHERE id > (SELECT min(id) FROM pgqueue.jobs)`)
+	if row := c.get("/queues").want(t, http.StatusOK).row(t, "mail"); !strings.HasPrefix(row, "mail 1,000+") {
+		t.Errorf("it was counted anew: %q", row)
+	}
+	c.answer("/queues/mail/confirm/pause", "/queues/mail/pause", nil).want(t, http.StatusSeeOther)
+	if row := c.get("/queues").want(t, http.StatusOK).row(t, "mail"); !strings.HasPrefix(row, "mail paused 1 1 min") {
+		t.Errorf("it was not counted anew: %q", row)
+	}
+	for n := range 3 * countedPages {
+		c.console.counts.page(fmt.Sprint(n))
+	}
+	if n := len(c.console.counts.pages); n > countedPages {
+		t.Errorf("%d pages are remembered", n)
 	}
 }
 

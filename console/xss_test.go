@@ -37,6 +37,12 @@ func marked(n int, field string) string {
 
 func harmless(n int, field string) string { return fmt.Sprintf("harmless-%d-%s", n, field) }
 
+var (
+	attributeName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9:-]*$`)
+	inlineScript  = regexp.MustCompile(`(?is)<script[^>]*>\s*[^\s<]`)
+	drawn         = regexp.MustCompile(`(?s)</?(rect|path|line|polyline|circle|g|text)\b[^>]*>`)
+)
+
 // judge says what is wrong with an answer as such, whatever is in it.
 func (r *reply) judge(prefix string) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
@@ -71,7 +77,7 @@ func (r *reply) judge(prefix string) (faults []string) {
 			fault("element %s", e.shape())
 		}
 		for _, a := range e.attributes {
-			if strings.HasPrefix(a.name, "on") || a.name == "style" || a.name == "srcdoc" || strings.HasPrefix(a.name, "hx-on") || strings.Contains(a.name, "zq") || !regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9:-]*$`).MatchString(a.name) {
+			if strings.HasPrefix(a.name, "on") || a.name == "style" || a.name == "srcdoc" || strings.HasPrefix(a.name, "hx-on") || strings.Contains(a.name, "zq") || !attributeName.MatchString(a.name) {
 				fault("attribute %s of %s", a.name, e.shape())
 			}
 			switch a.name {
@@ -82,7 +88,7 @@ func (r *reply) judge(prefix string) (faults []string) {
 			}
 		}
 	}
-	if inline := regexp.MustCompile(`(?is)<script[^>]*>\s*[^\s<]`).FindString(r.body); inline != "" {
+	if inline := inlineScript.FindString(r.body); inline != "" {
 		fault("a script with text: %s", inline)
 	}
 	return faults
@@ -272,7 +278,7 @@ func unseen(field string) bool { return field == "application" }
 
 // drawing takes out what depends on the moment at which a page was asked for: the shapes of a drawing.
 func drawing(body string) string {
-	return regexp.MustCompile(`(?s)<(rect|path|line|polyline|circle|g|text)\b[^>]*>|</(rect|path|line|polyline|circle|g|text)>`).ReplaceAllStringFunc(body, func(tag string) string {
+	return drawn.ReplaceAllStringFunc(body, func(tag string) string {
 		if strings.Contains(tag, "zq") {
 			return tag
 		}

@@ -23,15 +23,24 @@ func (i *Inspector) QueueNames(ctx context.Context) ([]string, error) {
 // Queues counts what queues hold and tells their settings, exactly as [Client.Stats] does; without names it finds the
 // queues by itself.
 func (i *Inspector) Queues(ctx context.Context, queues ...string) ([]QueueStats, error) {
+	return i.QueuesUpTo(ctx, MaxStatsCount, queues...)
+}
+
+// QueuesUpTo is Queues with a bound of the caller's, from 1 to [MaxStatsCount], beyond which no number is counted: for a list of many queues
+// that is asked for often, where 1,000 and 10,000 are both much, and one costs a tenth of the other.
+func (i *Inspector) QueuesUpTo(ctx context.Context, bound int, queues ...string) ([]QueueStats, error) {
 	if err := runsOn(i.q); err != nil {
 		return nil, fmt.Errorf("list queues: %w", err)
+	}
+	if bound < 1 || bound > MaxStatsCount {
+		return nil, fmt.Errorf("list queues: %w", invalid("bound", fmt.Sprintf("must be from 1 to %d, is %d", MaxStatsCount, bound)))
 	}
 	for n, queue := range queues {
 		if err := checkName(fmt.Sprintf("queues[%d]", n), queue); err != nil {
 			return nil, fmt.Errorf("list queues: %w", err)
 		}
 	}
-	stats, err := i.client.stats(ctx, i.q, queues)
+	stats, err := i.client.statsUpTo(ctx, i.q, queues, bound)
 	return stats, explained(err)
 }
 

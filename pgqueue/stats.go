@@ -60,6 +60,11 @@ func (c *Client) Stats(ctx context.Context, queues ...string) ([]QueueStats, err
 
 // stats are those of Stats, on whatever can query.
 func (c *Client) stats(ctx context.Context, q Querier, queues []string) ([]QueueStats, error) {
+	return c.statsUpTo(ctx, q, queues, MaxStatsCount)
+}
+
+// statsUpTo are stats that count no number further than limit.
+func (c *Client) statsUpTo(ctx context.Context, q Querier, queues []string, limit int) ([]QueueStats, error) {
 	if len(queues) == 0 {
 		names, err := c.store.QueueNames(ctx, q, MaxStatsQueues)
 		if err != nil || len(names) == 0 {
@@ -67,35 +72,38 @@ func (c *Client) stats(ctx context.Context, q Querier, queues []string) ([]Queue
 		}
 		queues = names
 	}
-	rows, err := c.store.Stats(ctx, q, queues, MaxStatsCount)
+	rows, err := c.store.Stats(ctx, q, queues, limit)
 	if err != nil {
 		return nil, err
 	}
 	stats := make([]QueueStats, len(rows))
 	for i := range rows {
-		stats[i] = queueStats(&rows[i])
+		stats[i] = queueStats(&rows[i], limit)
 	}
 	return stats, nil
 }
 
-func queueStats(row *jobstore.Stats) QueueStats {
-	future, running, attention := row.Future > MaxStatsCount, row.Running > MaxStatsCount, row.Attention > MaxStatsCount
+func queueStats(row *jobstore.Stats, limit int) QueueStats {
+	future, running, attention := row.Future > limit, row.Running > limit, row.Attention > limit
 	stats := QueueStats{
 		Queue: row.Queue, OldestReady: row.OldestReady, PausedAt: row.PausedAt, PausedUntil: row.PausedUntil, PausedReason: row.PausedReason, History: History(row.History),
-		Scheduled: bounded(row.Scheduled, future), Retrying: bounded(row.Retrying, future),
-		Running: bounded(row.Running, running), Expired: bounded(row.Expired, running),
-		Failed: bounded(row.Failed, attention), Dead: bounded(row.Dead, attention),
+		Scheduled: boundedBy(row.Scheduled, future, limit), Retrying: boundedBy(row.Retrying, future, limit),
+		Running: boundedBy(row.Running, running, limit), Expired: boundedBy(row.Expired, running, limit),
+		Failed: boundedBy(row.Failed, attention, limit), Dead: boundedBy(row.Dead, attention, limit),
 	}
 	for i, n := range row.Ready {
-		stats.Ready[i] = bounded(n, false)
+		stats.Ready[i] = boundedBy(n, false, limit)
 	}
 	return stats
 }
 
 // bounded makes a Count; more says that the rows it was counted among were cut off.
-func bounded(n int, more bool) Count {
-	if n > MaxStatsCount {
-		return Count{N: MaxStatsCount, More: true}
+func bounded(n int, more bool) Count { return boundedBy(n, more, MaxStatsCount) }
+
+// boundedBy is bounded for a number that was counted up to limit.
+func boundedBy(n int, more bool, limit int) Count {
+	if n > limit {
+		return Count{N: limit, More: true}
 	}
 	return Count{N: n, More: more}
 }

@@ -15,8 +15,8 @@ func (a *app) jobsCountCommand() *cobra.Command {
 	exact := false
 	cmd := &cobra.Command{
 		Use: "count [--FILTER …]", Short: "Count the jobs that match, by state",
-		Long: `Count the jobs that match. Counting stops at 10,000 jobs of each index and says so ("10,000+"). --exact looks at all of them, which takes
-its time: about a second for each 100,000 jobs.`,
+		Long: `Count the jobs that match. Counting stops at 10,000 jobs of each index and says so ("10,000+"). --exact looks at all of them, however
+long that takes.`,
 		Example: `  pgqueue jobs count
   pgqueue jobs count --queue mail --state pending --exact`,
 		Args: jobsArgs(0, 0),

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -209,6 +210,9 @@ func (a *app) payloadFromEditor(ctx context.Context, job *pgqueue.JobDetail) (pa
 // runEditor runs the user's editor, which may be a command with arguments, on the terminal.
 func (a *app) runEditor(ctx context.Context, file string) error {
 	editor := "vi"
+	if runtime.GOOS == "windows" {
+		editor = "notepad"
+	}
 	for _, name := range []string{"VISUAL", "EDITOR"} {
 		if value, ok := a.lookupEnv(name); ok && strings.TrimSpace(value) != "" {
 			editor = value
@@ -216,6 +220,9 @@ func (a *app) runEditor(ctx context.Context, file string) error {
 		}
 	}
 	words := strings.Fields(editor)
+	if _, err := exec.LookPath(editor); err == nil {
+		words = []string{editor} // a path with blanks in it
+	}
 	cmd := exec.CommandContext(ctx, words[0], append(words[1:], file)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.in, a.out, a.err
 	if err := cmd.Run(); err != nil {

@@ -49,34 +49,68 @@ func (a *app) exportJobs(ctx context.Context, cmd *cobra.Command, f *filterFlags
 		}
 		filter.MaxID = max(newest.Jobs[0].ID, filter.MinID)
 	}
-	progress := &progressLine{to: a.err, terminal: isTerminal(a.err) && !isTerminal(a.out)}
-	out := bufio.NewWriterSize(a.out, 64<<10)
-	written, last := 0, int64(0)
-	for job, err := range s.inspector.All(ctx, filter, pgqueue.ListOptions{Order: pgqueue.OrderOldest, Preview: -1}) {
-		var detail *pgqueue.JobDetail
-		if err == nil {
-			detail, err = s.inspector.Get(ctx, job.ID)
-		}
-		switch {
-		case errors.Is(err, pgqueue.ErrNotFound): // deleted since it was listed
-			continue
-		case err == nil:
-			err = writeLine(out, newJobRecord(detail))
-		}
-		if err != nil {
-			progress.end()
-			return a.exportStopped(ctx, cmd, f, filter, errors.Join(err, out.Flush()), written, last)
-		}
-		written, last = written+1, detail.ID
-		if written%200 == 0 {
-			progress.show(grouped(written) + " written so far")
-		}
+	run := &exportRun{
+		inspector: s.inspector, out: bufio.NewWriterSize(a.out, 64<<10),
+		progress: &progressLine{to: a.err, terminal: isTerminal(a.err) && !isTerminal(a.out)},
 	}
-	progress.end()
-	if err := out.Flush(); err != nil {
+	err = run.all(ctx, filter)
+	run.progress.end()
+	if err = errors.Join(err, run.out.Flush()); err != nil {
+		return a.exportStopped(ctx, cmd, f, filter, err, run)
+	}
+	return a.exported(run.written)
+}
+
+// How many jobs are read at once: as many as are this large together, by what is stored of their payloads, and so many at most.
+const (
+	exportBatch      = 100
+	exportBatchBytes = 1 << 20
+)
+
+// exportRun is an export under way.
+type exportRun struct {
+	inspector *pgqueue.Inspector
+	out       *bufio.Writer
+	progress  *progressLine
+	written   int
+	last      int64 // the number of the last job that was written
+}
+
+// all writes all jobs that match, by ascending number.
+func (r *exportRun) all(ctx context.Context, filter pgqueue.Filter) error {
+	var ids []int64
+	size := 0
+	for job, err := range r.inspector.All(ctx, filter, pgqueue.ListOptions{Order: pgqueue.OrderOldest, Preview: -1}) {
+		if err != nil {
+			return err
+		}
+		if len(ids) > 0 && (len(ids) >= exportBatch || size+job.Payload.Size > exportBatchBytes) {
+			if err := r.write(ctx, ids); err != nil {
+				return err
+			}
+			ids, size = ids[:0], 0
+		}
+		ids, size = append(ids, job.ID), size+job.Payload.Size
+	}
+	return r.write(ctx, ids)
+}
+
+// write writes jobs. Those that were deleted since they were listed are left out.
+func (r *exportRun) write(ctx context.Context, ids []int64) error {
+	jobs, err := r.inspector.GetMany(ctx, ids)
+	if err != nil {
 		return err
 	}
-	return a.exported(written)
+	for _, job := range jobs {
+		if err := writeLine(r.out, newJobRecord(job)); err != nil {
+			return err
+		}
+		r.written, r.last = r.written+1, job.ID
+	}
+	if r.written > 0 {
+		r.progress.show(grouped(r.written) + " written so far")
+	}
+	return nil
 }
 
 // exported says how many there were: an empty file may have two reasons.
@@ -86,16 +120,16 @@ func (a *app) exported(n int) error {
 }
 
 // exportStopped says how to go on. Lines are written whole and by ascending number, so the number behind the last one is the place.
-func (a *app) exportStopped(ctx context.Context, cmd *cobra.Command, f *filterFlags, filter pgqueue.Filter, err error, written int, last int64) error {
+func (a *app) exportStopped(ctx context.Context, cmd *cobra.Command, f *filterFlags, filter pgqueue.Filter, err error, run *exportRun) error {
 	if ctx.Err() == nil {
-		return fmt.Errorf("after %s: %w", plural(written, "job", "jobs"), err)
+		return fmt.Errorf("after %s: %w", plural(run.written, "job", "jobs"), err)
 	}
-	if last > 0 {
-		filter.MinID = last + 1
+	if run.last > 0 {
+		filter.MinID = run.last + 1
 	}
 	filterWords, missing := f.words(filter)
 	words := append(strings.Fields(cmd.CommandPath()), filterWords...)
-	a.notef("stopped: %s exported. To go on:\n%s", plural(written, "job", "jobs"), a.commandAgain(cmd, words, missing, ">> FILE"))
+	a.notef("stopped: %s exported. To go on:\n%s", plural(run.written, "job", "jobs"), a.commandAgain(cmd, words, missing, ">> FILE"))
 	return &exitError{code: exitStopped}
 }
 

@@ -11,13 +11,15 @@ import (
 
 // entries are what pages load, or what a page starts as a worker: one output each. Nothing is split into shared chunks, so
 // that every name is one that the templates know.
-var entries = []string{
-	"src/console.ts",     // every page
-	"src/theme.ts",       // every page, before the first paint
-	"src/performance.ts", // the page of that name
-	"src/explained.ts",   // workers/explained
-	"src/worker.ts",      // the module worker of both
-	"styles/console.css", // every page
+func entries() []string {
+	return []string{
+		"src/console.ts",     // every page
+		"src/theme.ts",       // every page, before the first paint
+		"src/performance.ts", // the page of that name
+		"src/explained.ts",   // workers/explained
+		"src/worker.ts",      // the module worker of both
+		"styles/console.css", // every page
+	}
 }
 
 // options are those of everything that is built. No source maps: they would name paths and double what is embedded.
@@ -43,7 +45,7 @@ func options() api.BuildOptions {
 func build() (files, error) {
 	built := files{}
 	packages := map[string]bool{}
-	for _, entry := range entries {
+	for _, entry := range entries() {
 		option := options()
 		option.EntryPoints = []string{entry}
 		if entry == "src/theme.ts" {

@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds every wait for something that the browser has to do. Waits end by events; this is for what never comes.
-const patience = 60 * time.Second
+const patience = 30 * time.Second
 
 // The widths at which every screen is looked at: a desk and a phone.
 var widths = map[string]viewport{"desk": {1440, 900, false}, "phone": {390, 844, true}}
@@ -56,7 +56,11 @@ var browser = sync.OnceValues(func() (*chromium, error) {
 		options = append(options, chromedp.NoSandbox)
 	}
 	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, stopBrowser := chromedp.NewContext(allocator)
+	ctx, stopBrowser := chromedp.NewContext(allocator, chromedp.WithErrorf(func(format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); !strings.Contains(text, "unhandled node event") { // of a browser newer than chromedp
+			fmt.Fprintln(os.Stderr, "chromedp:", text)
+		}
+	}))
 	if err := chromedp.Run(ctx); err != nil {
 		stopBrowser()
 		stopAllocator()
@@ -177,10 +181,31 @@ func (tb *tab) evaluate(script string, into any) {
 	tb.run(chromedp.Evaluate(script, into, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
 }
 
-// waitFor waits until a JavaScript expression is true in the page; it is asked again at each frame.
+// waitFor waits until a JavaScript expression is true in the page; it is asked again at each frame, and in the next page where the
+// browser goes on to one meanwhile.
 func (tb *tab) waitFor(expression string) {
 	tb.t.Helper()
-	tb.run(chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(patience)))
+	ctx, cancel := context.WithTimeout(tb.ctx, patience)
+	defer cancel()
+	for {
+		err := chromedp.Run(ctx, chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(patience)))
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil || !navigated(err) {
+			tb.t.Fatalf("browser: waited in vain (%v) at %s for %s; troubles: %v", err, tb.where(), expression, tb.found())
+		}
+	}
+}
+
+// navigated tells whether the page went away while it was asked.
+func navigated(err error) bool {
+	for _, words := range []string{"navigated or closed", "context was destroyed", "Cannot find context", "uniqueContextId not found"} {
+		if strings.Contains(err.Error(), words) {
+			return true
+		}
+	}
+	return false
 }
 
 // text is what a user reads in the first element of a selector.

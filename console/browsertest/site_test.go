@@ -1,7 +1,9 @@
 package browsertest
 
 import (
+	"context"
 	_ "embed"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -25,7 +27,8 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	db := pgqueuetest.New(t)
 	const prefix = "/admin/jobs"
-	ui, err := console.New(console.Config{Pool: db.Pool, Schema: db.Schema, Prefix: prefix, Authenticator: console.AuthenticatorFunc(whoIs)})
+	ui, err := console.New(console.Config{Pool: db.Pool, Schema: db.Schema, Prefix: prefix, Authenticator: console.AuthenticatorFunc(whoIs),
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +36,12 @@ func newSite(t *testing.T) *site {
 	mux.Handle(prefix+"/", challenge(ui))
 	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
+	t.Cleanup(func() {
+		server.Close()
+		if err := ui.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 	return &site{URL: server.URL, prefix: prefix, db: db}
 }
 

@@ -2,11 +2,11 @@
 // What was measured stands in data attributes of the section #comparison, and in the event pgqueue:compared, for tests.
 
 import type { Frames } from "./core/frames.js";
-import { work, type Result, type Task } from "./core/work.js";
+import { sizeOf, work, type Result, type Task } from "./core/work.js";
 import { count, percent, span } from "./core/words.js";
 import { make } from "./ui/chart.js";
 import { Pulse } from "./ui/pulse.js";
-import { fetchBytes, Workbench } from "./ui/workbench.js";
+import { fetchParts, Workbench } from "./ui/workbench.js";
 
 const svg = "http://www.w3.org/2000/svg";
 const MOST_PIXELS = 1_500_000;
@@ -86,7 +86,7 @@ class Comparison {
 
   /** task fetches or reads the bytes anew: those of the run before were handed over, and are gone. */
   private async task(): Promise<Task> {
-    if (this.what.value === "samples") return { what: "samples", bytes: await fetchBytes(this.section.dataset["source"] ?? "") };
+    if (this.what.value === "samples") return { what: "samples", parts: await fetchParts(this.section.dataset["source"] ?? "") };
     const file = this.file.files?.[0];
     if (file === undefined) throw new Error("choose a picture first");
     const bitmap = await createImageBitmap(file);
@@ -98,11 +98,11 @@ class Comparison {
     if (context === null) throw new Error("this browser gives no canvas");
     context.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
     bitmap.close();
-    return { what: "picture", bytes: context.getImageData(0, 0, canvas.width, canvas.height).data.buffer as ArrayBuffer };
+    return { what: "picture", parts: [context.getImageData(0, 0, canvas.width, canvas.height).data.buffer as ArrayBuffer] };
   }
 
   private async measure(side: "main" | "worker", task: Task): Promise<Outcome> {
-    const size = task.bytes.byteLength;
+    const size = sizeOf(task);
     let total = 0;
     let left = size;
     const { value, frames, gaps } = await new Pulse(this.dot).during(async () => {
@@ -112,7 +112,7 @@ class Comparison {
         result = work(task, () => performance.now());
       } else {
         const pending = this.bench.run(task);
-        left = task.bytes.byteLength;
+        left = sizeOf(task);
         result = await pending;
       }
       total = performance.now() - began;

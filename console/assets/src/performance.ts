@@ -2,11 +2,12 @@
 // frame. What was measured stands in data attributes of the section, and in the event pgqueue:measured, for tests.
 
 import type { Report } from "./core/report.js";
+import { sizeOf, type Task } from "./core/work.js";
 import { clock, count, span } from "./core/words.js";
 import { Chart, make } from "./ui/chart.js";
 import { outcomesIn, specsOf, tablesOf } from "./ui/charts.js";
 import { LongTasks } from "./ui/longtasks.js";
-import { fetchBytes, Workbench } from "./ui/workbench.js";
+import { fetchParts, Workbench } from "./ui/workbench.js";
 
 class Page {
   private readonly bench = new Workbench();
@@ -43,27 +44,34 @@ class Page {
     try {
       this.say("loading", "Reading samples…");
       const began = performance.now();
-      const bytes = await fetchBytes(this.section.dataset["source"] ?? "");
-      const size = bytes.byteLength;
+      const progress = (bytes: number): void => {
+        this.status.textContent = `Reading samples: ${count(bytes / 1e6)} MB…`;
+      };
+      const task: Task = { what: "samples", parts: await fetchParts(this.section.dataset["source"] ?? "", progress) };
+      const size = sizeOf(task);
       const fetched = performance.now();
       this.say("computing", `Computing on ${count(size / 1e6)} MB in the web worker…`);
-      const pending = this.bench.run({ what: "samples", bytes });
-      const left = bytes.byteLength; // 0: the worker has them
+      const pending = this.bench.run(task);
+      const left = sizeOf(task); // 0: the worker has them
       const result = await pending;
       if (result.what !== "samples") throw new Error("the worker answered something else");
       const computed = performance.now();
+      await new Promise(requestAnimationFrame); // drawing begins in a turn of its own
       await this.show(result.report);
-      tasks.stop();
+      const drawn = performance.now();
+      await tasks.stop();
       this.runs++;
       const measured = {
         runs: this.runs, samples: result.report.count, bytes: size, bytesAfter: left, fetchMs: Math.round(fetched - began),
-        computeMs: Math.round(result.took), workerMs: Math.round(computed - fetched), longestTaskMs: Math.round(tasks.longest), longTasks: tasks.count,
+        computeMs: Math.round(result.took), workerMs: Math.round(computed - fetched), drawMs: Math.round(drawn - computed),
+        longestTaskMs: Math.round(tasks.longest(began, drawn)), longestTaskReadingMs: Math.round(tasks.longest(began, fetched)),
+        longestTaskComputingMs: Math.round(tasks.longest(fetched, computed)), longestTaskDrawingMs: Math.round(tasks.longest(computed, drawn)),
       };
       for (const [name, value] of Object.entries(measured)) this.section.dataset[name] = String(value);
       this.say(result.report.count === 0 ? "empty" : "done", this.summary(result.report, measured.fetchMs, measured.computeMs));
       document.dispatchEvent(new CustomEvent("pgqueue:measured", { detail: measured }));
     } catch (error) {
-      tasks.stop();
+      void tasks.stop();
       this.say("error", `Not drawn: ${error instanceof Error ? error.message : String(error)}.`);
     } finally {
       this.busy = false;

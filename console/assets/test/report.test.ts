@@ -107,8 +107,9 @@ test("nothing, one attempt, and attempts of one instant make a report too", () =
 
 test("a task gives the same again, and its buffers can be handed back, each once", () => {
   const bytes = encode([{ names, rows: someRows(500) }]);
-  const first = work({ what: "samples", bytes: bytes.slice(0) }, () => 0);
-  const second = work({ what: "samples", bytes }, () => 0);
+  const parts = [0, 1000, 1001, 5008].map((from, n, all) => bytes.slice(from, all[n + 1]));
+  const first = work({ what: "samples", parts }, () => 0);
+  const second = work({ what: "samples", parts: [bytes] }, () => 0);
   assert.deepEqual(first, second);
   const buffers = buffersOf(first);
   assert.equal(new Set(buffers).size, buffers.length);

@@ -5,8 +5,28 @@ import { decode } from "./columns.js";
 import { picture, type Picture } from "./picture.js";
 import { report, type Report } from "./report.js";
 
-/** Task is a piece of work: bytes, handed over. */
-export type Task = { what: "samples"; bytes: ArrayBuffer } | { what: "picture"; bytes: ArrayBuffer };
+/** Task is a piece of work: bytes in parts, as they came, handed over. */
+export interface Task {
+  what: "samples" | "picture";
+  parts: ArrayBuffer[];
+}
+
+/** sizeOf is how many bytes the parts of a task have; 0 after they were handed over. */
+export function sizeOf(task: Task): number {
+  return task.parts.reduce((sum, part) => sum + part.byteLength, 0);
+}
+
+/** join puts parts together. */
+export function join(parts: ArrayBuffer[]): ArrayBuffer {
+  if (parts.length === 1 && parts[0] !== undefined) return parts[0];
+  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.byteLength, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(new Uint8Array(part), at);
+    at += part.byteLength;
+  }
+  return whole.buffer;
+}
 
 /** Result is what became of it. took is the time of the computation alone, in milliseconds. */
 export type Result = { what: "samples"; took: number; report: Report } | { what: "picture"; took: number; picture: Picture };
@@ -15,10 +35,10 @@ export type Result = { what: "samples"; took: number; report: Report } | { what:
 export function work(task: Task, now: () => number): Result {
   const began = now();
   if (task.what === "samples") {
-    const made = report(decode(task.bytes));
+    const made = report(decode(join(task.parts)));
     return { what: "samples", report: made, took: now() - began };
   }
-  const made = picture(new Uint8ClampedArray(task.bytes));
+  const made = picture(new Uint8ClampedArray(join(task.parts)));
   return { what: "picture", picture: made, took: now() - began };
 }
 

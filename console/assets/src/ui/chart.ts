@@ -147,11 +147,17 @@ export class Chart {
     const style = getComputedStyle(document.documentElement);
     const context = this.canvas.getContext("2d");
     if (context === null) throw new Error("no canvas");
+    const colours = new Map<string, string>();
+    const colour = (name: string): string => {
+      const known = colours.get(name) ?? style.getPropertyValue(name).trim();
+      colours.set(name, known);
+      return known;
+    };
     return {
       context,
       width: this.canvas.clientWidth,
       height: this.canvas.clientHeight,
-      colour: (name) => style.getPropertyValue(name).trim(),
+      colour,
       font: `11px ${style.getPropertyValue("--sans").trim()}`,
     };
   }

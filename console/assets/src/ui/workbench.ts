@@ -2,19 +2,22 @@
 
 import type { Result, Task } from "../core/work.js";
 
+// How long the page may be kept by one turn of reading, in milliseconds.
+const SLICE = 8;
+
 /** Workbench starts the worker at its first task. */
 export class Workbench {
   private worker: Worker | undefined;
   private next = 0;
   private readonly waiting = new Map<number, { resolve: (result: Result) => void; reject: (error: Error) => void }>();
 
-  /** run hands a task over: its bytes are the worker's afterwards, and the caller's buffer is empty. */
+  /** run hands a task over: its bytes are the worker's afterwards, and the caller's buffers are empty. */
   run(task: Task): Promise<Result> {
     const worker = (this.worker ??= this.start());
     const id = this.next++;
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve, reject });
-      worker.postMessage({ id, task }, [task.bytes]);
+      worker.postMessage({ id, task }, task.parts);
     });
   }
 
@@ -37,9 +40,29 @@ export class Workbench {
   }
 }
 
-/** fetchBytes reads an answer whole. */
-export async function fetchBytes(url: string): Promise<ArrayBuffer> {
+/**
+ * fetchParts reads an answer part by part, as it arrives: put together, 23 MB would keep the main thread for longer than a frame. The
+ * worker does that. progress is told how many bytes there are.
+ */
+export async function fetchParts(url: string, progress: (bytes: number) => void = () => {}): Promise<ArrayBuffer[]> {
   const response = await fetch(url, { credentials: "same-origin", cache: "no-store" });
   if (!response.ok) throw new Error(response.status === 429 ? "others are reading samples; try again in a few seconds" : `the console answered ${response.status}`);
-  return response.arrayBuffer();
+  if (response.body === null) return [await response.arrayBuffer()];
+  const parts: ArrayBuffer[] = [];
+  let bytes = 0;
+  const reader = response.body.getReader();
+  let turn = performance.now();
+  for (;;) {
+    // What has arrived meanwhile is there at once, and would be taken in one go however much it is.
+    if (performance.now() - turn > SLICE) {
+      progress(bytes);
+      await new Promise((resolve) => setTimeout(resolve, 0));
+      turn = performance.now();
+    }
+    const { done, value } = await reader.read();
+    if (done) return parts;
+    const whole = value.byteOffset === 0 && value.byteLength === value.buffer.byteLength;
+    parts.push(whole ? value.buffer : value.slice().buffer);
+    bytes += value.byteLength;
+  }
 }
