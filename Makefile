@@ -8,7 +8,7 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(CURDIR)/.bin/golangci-lint-$(GOLANGCI_VERSION)
 
 # The modules beside the core; each replaces it by path.
-MODULES := integration examples examples/databasesql bench pgqueuetest/pgcontainer console/assets
+MODULES := integration examples examples/databasesql bench pgqueuetest/pgcontainer console/assets console/browsertest
 # Those whose tests need nothing but a Postgres; pgcontainer's need a container engine, see test-containers.
 TESTED := integration examples examples/databasesql bench
 
@@ -96,9 +96,16 @@ test-assets: setup-assets ## check the types of the console's scripts, and run t
 	@cd console/assets && node node_modules/typescript/bin/tsc -p . && \
 	  out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && go run . -tests "$$out" && node --enable-source-maps --test "$$out"/*.mjs
 
+test-browser: setup-tests ## run the console's tests in a real browser (PGQUEUE_TEST_SCREENSHOTS=FOLDER keeps pictures)
+	@scripts/setup-browser.sh
+	cd console/browsertest && $(GOTEST) ./...
+
 ci: ## what CI runs
 	$(MAKE) --no-print-directory test
 	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory assets-check
+	$(MAKE) --no-print-directory test-assets
+	$(MAKE) --no-print-directory test-browser RACE=
 	$(MAKE) --no-print-directory test-oldest RACE=
 	$(MAKE) --no-print-directory test-newest RACE=
 	$(MAKE) --no-print-directory test-poolers-quick
@@ -125,4 +132,4 @@ $(GOLANGCI):
 	  > .bin/install.log 2>&1 || { cat .bin/install.log; exit 1; }
 	@mv .bin/golangci-lint $@
 
-.PHONY: help demo-outbox demo-embeddings demo demo-serve demo-clean test test-full test-oldest test-newest test-matrix test-containers test-poolers test-poolers-quick test-citus fuzz lint bench ci db-up db-down assets assets-check test-assets setup setup-assets setup-tests
+.PHONY: help demo-outbox demo-embeddings demo demo-serve demo-clean test test-full test-oldest test-newest test-matrix test-containers test-poolers test-poolers-quick test-citus test-browser fuzz lint bench ci db-up db-down assets assets-check test-assets setup setup-assets setup-tests

@@ -82,13 +82,6 @@ func (c *testConsole) as(role Role) *testConsole {
 	return &other
 }
 
-// on is the same console in another test, a subtest.
-func (c *testConsole) on(t testing.TB) *testConsole {
-	other := *c
-	other.t = t
-	return &other
-}
-
 // reply is an answer, read whole. Redirects are not followed.
 type reply struct {
 	status int

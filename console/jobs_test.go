@@ -249,7 +249,7 @@ func TestC138_LargePayloadsInAList(t *testing.T) {
 	db := pgqueuetest.New(t)
 	pool := watch(t, db)
 	c := newConsole(t, db, onPool(pool.Pool))
-	payload, message := 300<<10, 100<<10
+	payload, message := 300<<10, 400<<10
 	if os.Getenv("PGQUEUE_TEST_FULL") != "" {
 		payload, message = 20<<20, 5<<20
 	}

@@ -20,16 +20,17 @@ import (
 // that makes an element or an attribute of its own has zq in the name.
 func hostile() []string {
 	return []string{
-		`<script>zq(1)</script>`, `"><img src=x onerror=zq>`, `javascript:zq`, `' onmouseover=zq zq='`, `" onfocus=zq autofocus zq="`, `</script><zq-el>`, "${7*7}{{7*7}}", "\u2028\u2029</script>",
-		` zq-attr=1 onload=zq `, `</textarea><zq-el>`, `</title><zq-el>`, `--><zq-el>`, "`><svg/onload=zq>", `javascript&colon;zq`, `data:text/html,<zq-el>`, `\"><zq-el zq-attr=1>`,
-		`..`, `.`, `/`, `a/../b`, `%2e%2e%2f?x#y&zq=1`, `~`, `~x`, `\..\`, `//evil.example.com/zq`, `https://evil.example.com/zq`, "\u202egnp.exe", "&lt;zq-el&gt;&#34;", "\t\x01\x7f",
+		`<script>zq(1)</script>"><img src=x onerror=zq>`, `' onmouseover=zq zq=' " onfocus=zq autofocus zq="`, `javascript:zq`,
+		`</script></textarea></title>--><zq-el>`, "${7*7}{{7*7}}\u2028\u2029`><svg/onload=zq>", ` zq-attr=1 onload=zq \"><zq-el zq-attr=1>`,
+		`javascript&colon;zq`, `data:text/html,<zq-el>`, `..`, `.`, `/`, `~x`, `a/../b%2e%2e%2f?x#y&zq=1\..\`, `//evil.example.com/zq`,
+		`https://evil.example.com/zq`, "\u202egnp.exe&lt;zq-el&gt;&#34;\t\x01\x7f",
 	}
 }
 
 // marked is a hostile text that says which field it stands in. What means something only when it stands alone is left alone.
 func marked(n int, field string) string {
 	text := hostile()[n%len(hostile())]
-	if text == ".." || text == "." || text == "/" || text == "~" {
+	if text == ".." || text == "." || text == "/" {
 		return text
 	}
 	return text + "§" + field + "§"

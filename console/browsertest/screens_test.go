@@ -1,16 +1,22 @@
 package browsertest
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/pgqueue/pgqueue/pgqueuetest"
+)
 
 // Every screen, at both widths: no trouble in the browser, nothing serious for axe, nothing wider than the screen.
 func TestScreens(t *testing.T) {
-	s := newSite(t)
+	// The guides' pictures are made here: a server set up as in production, so that the doctor has nothing to say about it.
+	s := newSiteOn(t, pgqueuetest.NewServer(t, pgqueuetest.WithDurability()).DB(t))
 	s.shop(t)
 	for size := range widths {
 		t.Run(size, func(t *testing.T) {
 			tab := s.open(t, "olga", size)
 			for name, path := range screens() {
 				tab.goTo(path)
+				tab.waitFor(`document.documentElement.dataset.ready !== undefined && !["loading", "computing"].includes(document.getElementById("performance")?.dataset.state)`)
 				tab.accessible()
 				var wide bool
 				tab.evaluate(`document.documentElement.scrollWidth > window.innerWidth`, &wide)

@@ -25,7 +25,11 @@ type site struct {
 // newSite serves a console with two users: olga, an operator, and vera, a viewer.
 func newSite(t *testing.T) *site {
 	t.Helper()
-	db := pgqueuetest.New(t)
+	return newSiteOn(t, pgqueuetest.New(t))
+}
+
+func newSiteOn(t *testing.T, db *pgqueuetest.DB) *site {
+	t.Helper()
 	const prefix = "/admin/jobs"
 	ui, err := console.New(console.Config{Pool: db.Pool, Schema: db.Schema, Prefix: prefix, Authenticator: console.AuthenticatorFunc(whoIs),
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})

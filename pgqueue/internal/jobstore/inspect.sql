@@ -265,5 +265,5 @@ ORDER BY w.id
 LIMIT $1::int;
 
 -- name: why_not_running
--- $1 id. In words; see migrations/sql/0003_seeing.up.sql.
-SELECT {schema}.why_not_running($1::bigint) AS reason;
+-- $1 id. In words; see migrations/sql/0003_seeing.up.sql. They quote the last error as it is stored, which may be large where others wrote it.
+SELECT left({schema}.why_not_running($1::bigint), 16384) AS reason;
