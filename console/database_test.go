@@ -134,7 +134,7 @@ func TestWhatARoleMayNotSee(t *testing.T) {
 	openTransaction(t, db.URL, `SELECT pg_current_xact_id()`)
 	role := pool.Config().ConnConfig.User
 	c.get("/database").want(t, http.StatusOK).tells(t, "sessions of other roles are hidden", "Not visible to this role: GRANT pg_monitor TO "+pgx.Identifier{role}.Sanitize(),
-		"checks could not be made, or not completely")
+		"Checks that could not be made, or not completely")
 	runSQL(t, db.Pool, fmt.Sprintf(`GRANT pg_monitor TO %q`, role))
 	c.console.examinations.at = time.Time{}
 	c.get("/database?again=1").want(t, http.StatusOK).tells(t, "idle in transaction").conceals(t, "are hidden")

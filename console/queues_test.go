@@ -36,10 +36,10 @@ func TestTheQueuesScreenCounts(t *testing.T) {
 	runSQL(t, db.Pool, `INSERT INTO pgqueue.queues (name, history) VALUES ('raw', 'off')`)
 
 	page := c.get("/queues").want(t, http.StatusOK)
-	if row := page.row(t, "mail"); !strings.Contains(row, "mail 2 kinds paused 5 1 min 30 s 4 1 0 1 2 ") {
+	if row := page.row(t, "mail"); !strings.Contains(row, "mail kinds paused: 2 5 1 min 30 s 4 1 0 1 2 ") {
 		t.Errorf("the row of mail says %q", row)
 	}
-	if row := page.row(t, "bulk"); !strings.HasPrefix(row, "bulk paused 1 kinds paused 0 – 0 0 0 0 0") {
+	if row := page.row(t, "bulk"); !strings.HasPrefix(row, "bulk paused kinds paused: 1 0 – 0 0 0 0 0") {
 		t.Errorf("the row of bulk says %q", row)
 	}
 	if row := page.row(t, "raw"); !strings.Contains(row, "no history") {
@@ -54,7 +54,7 @@ func TestTheQueuesScreenCounts(t *testing.T) {
 	if row := page.row(t, "4"); !strings.HasPrefix(row, "4 2 catch-up") {
 		t.Errorf("priority 4 says %q", row)
 	}
-	c.get("/queues/bulk").want(t, http.StatusOK).tells(t, "until somebody resumes it: the warehouse")
+	c.get("/queues/bulk").want(t, http.StatusOK).tells(t, "until somebody resumes it. The reason: “the warehouse”.")
 	c.get("/queues/nobody").want(t, http.StatusOK).tells(t, "Nothing is in this queue")
 	c.get("/queues/"+strings.Repeat("x", 200)).want(t, http.StatusBadRequest)
 
@@ -76,7 +76,7 @@ func TestAQueueShowsWhatGetsDoneAndByWhom(t *testing.T) {
 			now(), 1, 0, 1, 0, 3, '{}', '{}', '{}' FROM generate_series(1, 30) g`)
 	liveJobs(t, db, 1, "mail", "send", 1, -3600, 0)
 	runSQL(t, db.Pool, `SELECT pgqueue.heartbeat('w-1', 'host', 7, 'v2', now(), interval '5 s', false, '{"mail": {"workers": 4, "in_flight": 3, "stuck": 1}}', '{}')`)
-	c.get("/queues/mail").want(t, http.StatusOK).tells(t, "Succeeded 30", "Wait 5.0 s", "Run 2.0 s", "1 live worker processes, which run 4 of its jobs at once", "w-1 3 4 0 1")
+	c.get("/queues/mail").want(t, http.StatusOK).tells(t, "Succeeded 30", "Wait 5.0 s", "Run 2.0 s", "Live worker processes: 1. They run 4 of its jobs at once", "w-1 3 4 0 1")
 	if row := c.get("/queues").want(t, http.StatusOK).row(t, "mail"); !strings.Contains(row, "0.1") || !strings.Contains(row, "5.0 s 2.0 s") {
 		t.Errorf("the row says %q", row)
 	}
@@ -165,7 +165,7 @@ func TestAQueueIsPausedAndResumed(t *testing.T) {
 	if state() != "<b>relay</b>|60" {
 		t.Errorf("paused as %q", state())
 	}
-	c.get("/queues/mail?done=pause").want(t, http.StatusOK).tells(t, "Paused.", "when it goes on by itself: <b>relay</b>")
+	c.get("/queues/mail?done=pause").want(t, http.StatusOK).tells(t, "Paused.", "when it goes on by itself. The reason: “<b>relay</b>”.")
 	c.answer("/queues/mail/confirm/pause", "/queues/mail/pause", url.Values{"for": {"15m"}}).want(t, http.StatusConflict).tells(t, "No pause shortens another")
 	c.answer("/queues/mail/confirm/pause", "/queues/mail/pause", url.Values{"until": {"2020-01-01T00:00"}}).want(t, http.StatusBadRequest).tells(t, "has passed")
 	for _, wrong := range []string{"-1h", "x", "90000h"} {

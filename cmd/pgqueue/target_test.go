@@ -86,3 +86,16 @@ func TestWhereTheConnectionStringComesFrom(t *testing.T) {
 	}
 	newCLI(t, nil).run("migrate", "status", "--service", "nowhere").want(exitUsage).says("--service", "service")
 }
+
+// A password that has ended up where the driver would show it, as host or as the name of a parameter, is refused before it is tried.
+func TestC142_NoPasswordAsAHost(t *testing.T) {
+	t.Parallel()
+	for _, dsn := range []string{
+		"host=app:sup3r$ecret@127.0.0.1 dbname=app", "host=127.0.0.1 port=1 sup3r$ecret!=1", "host='sup3r$ecret word'",
+	} {
+		r := newCLI(t, nil).with("DATABASE_URL", dsn).run("migrate", "status").want(exitUsage).says("DATABASE_URL")
+		if strings.Contains(r.out+r.err, "sup3r") {
+			t.Errorf("it is shown: %s", r.err)
+		}
+	}
+}

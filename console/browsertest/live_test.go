@@ -146,3 +146,33 @@ func TestHostileTextsStayTexts(t *testing.T) {
 	default:
 	}
 }
+
+// Filters, states and pages of the list of jobs change the inside of the page, not the page: what is typed and where one is stays, the
+// address says it all, and the way back works.
+func TestFiltersWithoutAReload(t *testing.T) {
+	s := newSite(t)
+	s.shop(t)
+	tb := s.open(t, "vera", "desk")
+	tb.expect("400") // the filter that is no JSON
+	tb.goTo("/jobs")
+	tb.waitFor(`document.documentElement.dataset.ready !== undefined`)
+	tb.evaluate(`window.mark = 1`, nil)
+	for _, step := range []struct{ do, then string }{
+		{`[...document.querySelectorAll(".tabs a")].find(a => a.textContent.includes("Dead")).click()`, `location.search.includes("state=dead") && [...document.querySelectorAll("#jobs tbody .badge")].every(b => b.textContent.includes("dead"))`},
+		{`document.querySelector("[name=queue]").value = "billing"; document.querySelector("form.filters").requestSubmit()`, `location.search.includes("queue=billing") && !location.search.includes("kind=") && document.querySelectorAll("#jobs tbody tr").length === 6`},
+		{`document.querySelector(".terms a").click()`, `!location.search.includes("queue=billing") && document.querySelectorAll("#jobs tbody tr").length > 6`},
+		{`document.querySelector("[name=payload]").value = "{"; document.querySelector("form.filters").requestSubmit()`, `document.querySelector("main [role=alert]") !== null`},
+		{`document.querySelector("[name=payload]").value = ""; document.querySelector("form.filters").requestSubmit()`, `document.querySelector("main [role=alert]") === null && document.querySelector("#jobs") !== null`},
+		{`[...document.querySelectorAll(".tabs a")].find(a => a.textContent.includes("Succeeded")).click()`, `document.querySelector(".pager [rel=next]") !== null && location.search.includes("state=succeeded")`},
+		{`window.first = document.querySelector("#jobs tbody tr").id; document.querySelector(".pager [rel=next]").click()`, `location.search.includes("cursor=") && document.querySelector("#jobs tbody tr").id !== window.first`},
+	} {
+		tb.evaluate(step.do, nil)
+		tb.waitFor(step.then)
+		var kept bool
+		if tb.evaluate(`window.mark === 1`, &kept); !kept {
+			t.Fatalf("after %s the page was loaded anew", step.do)
+		}
+	}
+	tb.run(chromedp.NavigateBack())
+	tb.waitFor(`!location.search.includes("cursor=") && location.search.includes("state=succeeded") && document.querySelector("header nav") !== null && document.querySelector("#jobs tbody tr") !== null`)
+}

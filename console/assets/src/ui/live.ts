@@ -32,7 +32,7 @@ class Live {
   constructor(private readonly main: HTMLElement) {
     const version = main.dataset["version"];
     this.tag = version === undefined ? null : `"${version}"`;
-    this.button = tool("live", "Pause updates", () => this.toggle());
+    this.button = tool("live", "Live: pause updates", () => this.toggle());
     const dot = document.createElement("span");
     dot.className = "dot";
     this.text = document.createElement("span");
@@ -112,16 +112,16 @@ class Live {
   private show(): void {
     const state: State = this.gone ? "gone" : this.paused ? "paused" : this.failures > 1 ? "failing" : "live";
     const words: Record<State, [string, string]> = {
-      live: ["Live", "Pause updates"],
-      paused: ["Paused", "Resume updates"],
-      failing: [`No answer for ${Math.round((Date.now() - this.seenAt) / 1000)} s`, "Pause updates"],
-      gone: ["Signed out: reload", "Reload the page"],
+      live: ["Live", "pause updates"],
+      paused: ["Paused", "resume updates"],
+      failing: [`No answer for ${Math.round((Date.now() - this.seenAt) / 1000)} s`, "pause updates"],
+      gone: ["Signed out", "reload the page"],
     };
     this.button.dataset["state"] = state === "gone" ? "failing" : state;
     this.button.setAttribute("aria-pressed", String(this.paused));
-    const [text, label] = words[state];
+    const [text, does] = words[state];
     if (this.text.textContent !== text) this.text.textContent = text;
-    name(this.button, label);
+    name(this.button, `${text}: ${does}`); // a name holds the words that are seen, for those who speak to the browser
   }
 }
 
