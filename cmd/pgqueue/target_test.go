@@ -73,7 +73,7 @@ func TestWhereTheConnectionStringComesFrom(t *testing.T) {
 	}{
 		{map[string]string{"PGQUEUE_DATABASE_URL": "postgres://localhost:3", "DATABASE_URL": "postgres://localhost:4"}, []string{"--database-url=host=127.0.0.1 port=1 sslmode=disable"}, "--database-url"},
 		{map[string]string{"PGQUEUE_DATABASE_URL": "postgres://127.0.0.1:1?sslmode=disable", "DATABASE_URL": "postgres://localhost:4"}, nil, "PGQUEUE_DATABASE_URL"},
-		{map[string]string{"PGQUEUE_DATABASE_URL": "", "DATABASE_URL": "postgres://127.0.0.1:1?sslmode=disable"}, nil, "DATABASE_URL"},
+		{map[string]string{"PGQUEUE_DATABASE_URL": "", "DATABASE_URL": "postgres://127.0.0.1:1?sslmode=prefer"}, nil, "DATABASE_URL"},
 	} {
 		c := newCLI(t, nil)
 		for name, value := range test.env {
