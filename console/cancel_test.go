@@ -13,7 +13,8 @@ import (
 func TestC137_ABrowserThatLeavesCancelsTheQuery(t *testing.T) {
 	db := pgqueuetest.New(t)
 	c := newConsole(t, db)
-	const query = "SELECT pg_sleep(600) /* for the browser */"
+	// Longer than the test waits, and not so long that its server could not be closed where nothing is cancelled.
+	const query = "SELECT pg_sleep(90) /* for the browser */"
 	c.add(route{http.MethodGet, "/x/asks", Viewer, func(r *request) error {
 		_, err := r.console.config.Pool.Exec(r.Context(), query)
 		return err

@@ -97,7 +97,7 @@ func TestC135_AForeignFormChangesNothing(t *testing.T) {
 		}
 		empty := csrfToken("", Identity{Name: testName(Operator)})
 		victors := csrfToken(c.secret, Identity{Name: testName(Viewer)})
-		for name, tokens := range map[string][]string{"no token": {}, "an empty token": {""}, "a wrong token": {"x"}, "that of no cookie": {empty}, "somebody else's": {victors}, "two": {"x", csrfToken(c.secret, Identity{Name: "olga"})}} {
+		for name, tokens := range map[string][]string{"no token": {}, "an empty token": {""}, "a wrong token": {"x"}, "that of no cookie": {empty}, "somebody else's": {victors}, "two": {csrfToken(c.secret, Identity{Name: "olga"}), "x"}} {
 			spoilt := url.Values{csrfField: tokens}
 			for field, values := range form {
 				spoilt[field] = values
@@ -106,8 +106,11 @@ func TestC135_AForeignFormChangesNothing(t *testing.T) {
 				t.Errorf("POST %s, %s: status %d: %s", path, name, reply.status, reply.short())
 			}
 		}
-		// In the address the token does not count.
-		r := c.postRequest(path+"?"+csrfField+"="+csrfToken(c.secret, Identity{Name: "olga"}), url.Values{csrfField: {"x"}})
+		// In the address the token does not count, and without a cookie none does.
+		right := csrfToken(c.secret, Identity{Name: testName(Operator)})
+		c.send(c.postRequest(path+"?"+csrfField+"="+right, url.Values{csrfField: {}})).want(t, http.StatusForbidden)
+		r := c.postRequest(path, url.Values{csrfField: {empty}})
+		r.Header.Del("Cookie")
 		c.send(r).want(t, http.StatusForbidden)
 	}
 	if fingerprint(t, db) != before {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/pgqueue/pgqueue/pgqueue"
 	"github.com/pgqueue/pgqueue/pgqueuetest"
@@ -36,7 +37,22 @@ func marked(n int, field string) string {
 	return text + "§" + field + "§"
 }
 
-func harmless(n int, field string) string { return fmt.Sprintf("harmless-%d-%s", n, field) }
+// harmless is a text that does nothing, no shorter than the hostile one where that stands in JSON: what is cut for its length is cut in both.
+func harmless(n int, field string) string {
+	text := fmt.Sprintf("harmless-%d-%s", n, field)
+	length := 0
+	for _, r := range marked(n, field) {
+		switch {
+		case r == '"' || r == '\\' || r == '\t':
+			length += 2
+		case r < ' ':
+			length += len(`\u0001`)
+		default:
+			length += utf8.RuneLen(r)
+		}
+	}
+	return text + strings.Repeat("-", max(0, length-len(text)))
+}
 
 var (
 	attributeName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9:-]*$`)
