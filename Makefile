@@ -100,6 +100,13 @@ test-browser: setup-tests ## run the console's tests in a real browser (PGQUEUE_
 	@scripts/setup-browser.sh
 	cd console/browsertest && $(GOTEST) ./...
 
+PICTURES := overview-desk job-waiting-desk job-waiting-phone attention-desk schedules-desk database-desk performance-desk overview-dark-desk
+pictures: setup-tests ## make the pictures of docs/console-screens.md anew
+	@scripts/setup-browser.sh
+	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && \
+	  (cd console/browsertest && PGQUEUE_TEST_SCREENSHOTS="$$out" go test -count=1 -run 'TestScreens|TestDark' .) && \
+	  for name in $(PICTURES); do cp "$$out/$$name.png" docs/pictures/; done
+
 ci: ## what CI runs
 	$(MAKE) --no-print-directory test
 	$(MAKE) --no-print-directory lint
@@ -132,4 +139,4 @@ $(GOLANGCI):
 	  > .bin/install.log 2>&1 || { cat .bin/install.log; exit 1; }
 	@mv .bin/golangci-lint $@
 
-.PHONY: help demo-outbox demo-embeddings demo demo-serve demo-clean test test-full test-oldest test-newest test-matrix test-containers test-poolers test-poolers-quick test-citus test-browser fuzz lint bench ci db-up db-down assets assets-check test-assets setup setup-assets setup-tests
+.PHONY: help demo-outbox demo-embeddings demo demo-serve demo-clean test test-full test-oldest test-newest test-matrix test-containers test-poolers test-poolers-quick test-citus test-browser pictures fuzz lint bench ci db-up db-down assets assets-check test-assets setup setup-assets setup-tests

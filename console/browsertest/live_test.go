@@ -8,6 +8,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"github.com/pgqueue/pgqueue/pgqueuetest"
 )
 
 // A job that is completed elsewhere appears without a reload. The page looks once a second; the bound is wide, for a busy machine.
@@ -105,7 +107,7 @@ func TestKeyboard(t *testing.T) {
 
 // In the dark, every screen keeps its contrast.
 func TestDark(t *testing.T) {
-	s := newSite(t)
+	s := newSiteOn(t, pgqueuetest.NewServer(t, pgqueuetest.WithDurability()).DB(t)) // a picture of the guides is made here
 	s.shop(t)
 	tb := s.open(t, "olga", "desk")
 	tb.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}, {Name: "prefers-reduced-motion", Value: "reduce"}}))
