@@ -9,8 +9,9 @@
 # directory vendor of the context (go mod vendor before; then it needs no network), or from the usual places. BUILDER names another image
 # with Go and certificates.
 
+# The builder runs on the machine at hand and compiles for the platform of the image: no emulator is needed.
 ARG BUILDER=golang:1.26
-FROM ${BUILDER} AS build
+FROM --platform=$BUILDPLATFORM ${BUILDER} AS build
 ARG GOPROXY
 ARG GOSUMDB
 ARG GOFLAGS

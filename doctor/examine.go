@@ -62,7 +62,7 @@ func (x *examination) run(ctx context.Context) (*Report, error) {
 	if err := x.getBearings(ctx); err != nil {
 		return nil, err
 	}
-	report := &Report{Schema: x.o.Schema, SchemaVersion: x.state.Version, Latest: migrations.Latest, Server: x.server, At: start,
+	report := &Report{Schema: x.o.Schema, SchemaVersion: x.state.Version, VersionUnknown: x.stateErr != nil, Latest: migrations.Latest, Server: x.server, At: start,
 		Findings: []Finding{}, Checked: []string{}}
 	for _, c := range registry() {
 		if len(x.o.Only) > 0 && !slices.Contains(x.o.Only, c.ID) {

@@ -92,9 +92,11 @@ type Server struct {
 type Report struct {
 	Schema string `json:"schema"`
 	// SchemaVersion is what is installed, 0 = nothing; Latest is what this binary expects.
-	SchemaVersion uint   `json:"schema_version"`
-	Latest        uint   `json:"latest_version"`
-	Server        Server `json:"server"`
+	SchemaVersion uint `json:"schema_version"`
+	// VersionUnknown is true where the role may not read the version; SchemaVersion is 0 then.
+	VersionUnknown bool   `json:"version_unknown,omitempty"`
+	Latest         uint   `json:"latest_version"`
+	Server         Server `json:"server"`
 	// Findings has the worst first, then the order of [Checks].
 	Findings []Finding `json:"findings"`
 	// Checked are the ids of the checks that were made, and Skipped those that were not, or only in part: these are in both.
@@ -133,8 +135,12 @@ func (r *Report) String() string {
 	if r.Server.Standby {
 		place = ", a standby"
 	}
-	fmt.Fprintf(&b, "schema %s, version %d of %d, in database %s of PostgreSQL %s%s, seen as %s\n",
-		visible(r.Schema), r.SchemaVersion, r.Latest, visible(r.Server.Database), r.Server.Version, place, visible(r.Server.Role))
+	version := fmt.Sprintf("version %d of %d", r.SchemaVersion, r.Latest)
+	if r.VersionUnknown {
+		version = fmt.Sprintf("version unknown (this binary knows %d)", r.Latest)
+	}
+	fmt.Fprintf(&b, "schema %s, %s, in database %s of PostgreSQL %s%s, seen as %s\n",
+		visible(r.Schema), version, visible(r.Server.Database), r.Server.Version, place, visible(r.Server.Role))
 	counts := map[Severity]int{}
 	for _, f := range r.Findings {
 		counts[f.Severity]++
@@ -147,12 +153,30 @@ func (r *Report) String() string {
 	if len(r.Skipped) > 0 {
 		b.WriteString("\nnot checked:\n")
 	}
-	for _, s := range r.Skipped {
-		fmt.Fprintf(&b, "  %s: %s\n", s.Check, visible(s.Reason))
+	for _, group := range r.skippedAlike() {
+		fmt.Fprintf(&b, "  %s: %s\n", group.Check, visible(group.Reason))
 	}
 	fmt.Fprintf(&b, "\n%d checks: %d errors, %d warnings, %d notes; %d skipped or in part\n",
 		len(r.Checked), counts[Error], counts[Warning], counts[Info], len(r.Skipped))
 	return b.String()
+}
+
+// skippedAlike are the skipped checks with those of one reason together, so that a right that is missing is said once: Check has all ids.
+func (r *Report) skippedAlike() []Skipped {
+	var groups []Skipped
+	at := map[string]int{}
+	for _, s := range r.Skipped {
+		n, known := at[s.Reason]
+		if !known {
+			at[s.Reason] = len(groups)
+			groups = append(groups, s)
+			continue
+		}
+		if before := ", " + groups[n].Check + ","; !strings.Contains(before, ", "+s.Check+",") {
+			groups[n].Check += ", " + s.Check
+		}
+	}
+	return groups
 }
 
 // visible replaces what a terminal would obey.

@@ -85,7 +85,7 @@ func TestC78_EveryMissingGrantIsNamed(t *testing.T) {
 	requireStarts(t, app)
 	exec(t, db.Pool, `REVOKE pgqueue_producer FROM app`) // it has rights on jobs, too
 	optional := []string{
-		"heartbeat", "goodbye", "cached_stats", "live_workers", "job_progress", "expire_progress", "expire_unique_keys",
+		"heartbeat", "goodbye", "cached_stats", "live_workers", "job_progress", "expire_progress", "expire_unique_keys", "expire_audit",
 		"pause_until", "pause_kind", "schedules", "schedule_ticks",
 	}
 	rows, err := db.Pool.Query(testContext(t), `

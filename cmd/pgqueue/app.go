@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pgqueue/pgqueue/migrations"
 )
@@ -28,7 +29,9 @@ type app struct {
 	lookupEnv func(string) (string, bool)
 	flags     globalFlags
 	secrets   *secrets
-	running   bool // cobra has accepted the command line
+	running   bool   // cobra has accepted the command line
+	doing     string // the command that runs, "pgqueue jobs retry"
+	bulk      bool   // it acts on all that match
 }
 
 // globalFlags are the flags that every command has.
@@ -53,7 +56,11 @@ func run(ctx context.Context, args []string, streams streams, lookupEnv func(str
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	return a.exitCode(ctx, root.ExecuteContext(ctx))
+	err := root.ExecuteContext(ctx)
+	if !a.running {
+		err = inOurWords(err)
+	}
+	return a.exitCode(ctx, err)
 }
 
 // root makes the tree of commands: one function for each group, in a file of its name.
@@ -85,6 +92,12 @@ libpq with its service and password files. Exit codes: 0 done, 1 failed, 2 usage
 	a.addGroup(root, "Seeing it:", a.topCommand(), a.serveCommand(), a.auditCommand())
 	a.addGroup(root, "The installation:", a.migrateCommand(), a.doctorCommand(), a.versionCommand(), a.completionCommand())
 	root.SetHelpCommandGroupID("The installation:")
+	root.InitDefaultHelpCmd()
+	for _, child := range root.Commands() {
+		if child.Name() == "help" { // cobra's own says that all is well about a command that there is not
+			child.Run, child.RunE, child.Args = nil, help, cobra.ArbitraryArgs
+		}
+	}
 	root.SetFlagErrorFunc(seeHelp)
 	a.finish(root)
 	return root
@@ -99,9 +112,24 @@ func (a *app) addGroup(root *cobra.Command, title string, commands ...*cobra.Com
 	root.AddCommand(commands...)
 }
 
+// help shows the help of a command.
+func help(command *cobra.Command, args []string) error {
+	found, rest, err := command.Root().Find(args)
+	if err != nil || len(rest) > 0 {
+		if found == nil {
+			found = command.Root()
+		}
+		return unknownCommand(found, append(rest, args...)[0])
+	}
+	found.InitDefaultHelpFlag()
+	return found.Help()
+}
+
 // finish gives every command what all have in common: a word that is no command is an error, also below a group, where cobra shows
-// the help and says that all is well; and exitCode learns whether an error is about the command line or about what was done.
+// the help and says that all is well; nothing that is given may be empty; and exitCode learns whether an error is about the command
+// line or about what was done.
 func (a *app) finish(command *cobra.Command) {
+	refuseEmpty(command)
 	for _, child := range command.Commands() {
 		a.finish(child)
 	}
@@ -121,12 +149,15 @@ func (a *app) finish(command *cobra.Command) {
 			if err := accepts(command, args); err != nil {
 				return seeHelp(command, err)
 			}
+			if err := emptyArgument(command, args); err != nil {
+				return seeHelp(command, err)
+			}
 			return nil
 		}
 	}
 	if runE := command.RunE; runE != nil {
 		command.RunE = func(command *cobra.Command, args []string) error {
-			a.running = true
+			a.running, a.doing = true, command.CommandPath()
 			return runE(command, args)
 		}
 	}
@@ -136,6 +167,9 @@ func (a *app) finish(command *cobra.Command) {
 func seeHelp(command *cobra.Command, err error) error {
 	if known, ok := errors.AsType[*hintError](err); ok {
 		return known
+	}
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		err = flagProblem(invalid)
 	}
 	return withHint(&exitError{code: exitUsage, err: err}, "%s --help has flags and examples", command.CommandPath())
 }

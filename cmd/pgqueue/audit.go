@@ -42,6 +42,11 @@ Postgres. What is done by plain SQL is not recorded.`,
   pgqueue audit --job 17
   pgqueue audit --by alice --action retry --json`,
 		RunE: func(command *cobra.Command, _ []string) error {
+			for _, flag := range []string{"job", "limit"} {
+				if number := command.Flags().Lookup(flag); number.Changed && (number.Value.String() == "0" || strings.HasPrefix(number.Value.String(), "-")) {
+					return usage("--%s is a number from 1 on, not %s", flag, number.Value)
+				}
+			}
 			ctx := command.Context()
 			s, err := a.connect(ctx)
 			if err != nil {
@@ -69,6 +74,15 @@ Postgres. What is done by plain SQL is not recorded.`,
 			}
 			if err := a.writeAudit(page); err != nil {
 				return err
+			}
+			if a.flags.json {
+				if page.Next == "" {
+					return nil
+				}
+				return writeLine(a.err, struct {
+					Next     string `json:"next"`
+					LookedAt int    `json:"looked_at,omitempty"`
+				}{page.Next, page.Scanned})
 			}
 			if page.Short {
 				a.notef("looked at %s; there may be more further back", plural(page.Scanned, "entry", "entries"))

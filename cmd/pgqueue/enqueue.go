@@ -46,6 +46,14 @@ type enqueuedView struct {
 	Message string           `json:"error_message,omitempty"`
 }
 
+// done says what was done.
+func (v *enqueuedView) done() string {
+	if v.Outcome == pgqueue.Inserted.String() {
+		return fmt.Sprintf("job %d was enqueued", v.ID)
+	}
+	return fmt.Sprintf("job %d: %s", v.ID, v.Outcome)
+}
+
 func (a *app) enqueue(command *cobra.Command, kind string, flags *enqueueFlags) error {
 	ctx := command.Context()
 	payload, metadata, err := a.enqueueDocuments(flags)
@@ -86,12 +94,12 @@ func (a *app) enqueue(command *cobra.Command, kind string, flags *enqueueFlags) 
 	view := enqueuedView{ID: done.ID, Outcome: done.Outcome.String(), Queue: resolved.Queue, Kind: kind, State: done.State}
 	if !a.flags.json {
 		if err := a.printf("job %d %s (queue %s, kind %s)\n", view.ID, view.Outcome, visible(view.Queue), visible(view.Kind)); err != nil {
-			return err
+			return answered(err, view.done())
 		}
 	}
 	if flags.wait == 0 {
 		if a.flags.json {
-			return a.writeJSON(view)
+			return answered(a.writeJSON(view), view.done())
 		}
 		return nil
 	}
@@ -105,9 +113,12 @@ func (a *app) awaitEnqueued(ctx context.Context, session *session, view enqueued
 	status, err := session.client.Await(bounded, view.ID)
 	if err != nil {
 		if a.flags.json { // the job exists: its number must not be lost
-			err = errors.Join(a.writeJSON(view), err)
+			err = errors.Join(answered(a.writeJSON(view), view.done()), err)
 		}
-		if ctx.Err() == nil && bounded.Err() != nil {
+		if ctx.Err() != nil {
+			return &exitError{code: exitStopped, err: fmt.Errorf("stopped waiting for job %d, which stays", view.ID)}
+		}
+		if bounded.Err() != nil {
 			return withHint(fmt.Errorf("job %d has not ended within %s", view.ID, span(patience)), "pgqueue jobs why %d says what it waits for", view.ID)
 		}
 		return err
@@ -124,7 +135,7 @@ func (a *app) awaitEnqueued(ctx context.Context, session *session, view enqueued
 		})
 	}
 	if err != nil || status.State == pgqueue.JobSucceeded {
-		return err
+		return answered(err, fmt.Sprintf("job %d: %s", view.ID, view.State))
 	}
 	return &exitError{code: exitFailed}
 }

@@ -30,7 +30,7 @@ func (*longDuration) Type() string { return "duration" }
 func (d *longDuration) Set(text string) error {
 	parsed, ok := parseDuration(text)
 	if !ok || parsed < 0 {
-		return errors.New("want a duration such as 90s, 15m, 2h or 7d")
+		return errors.New("must be a duration such as 90s, 15m, 2h or 7d")
 	}
 	*d = longDuration(parsed)
 	return nil
@@ -174,6 +174,8 @@ func (a *app) document(flag, file, text string) (json.RawMessage, error) {
 	}
 	read, err := io.ReadAll(io.LimitReader(from, maxDocument+1))
 	switch {
+	case err != nil && file != "-": // a directory, say
+		return nil, usage("%s: %w", flag, err)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	case len(read) > maxDocument:

@@ -110,7 +110,7 @@ func TestEnqueueRefuses(t *testing.T) {
 		{"--queue must not be empty", []string{"k", "--queue", ""}},
 		{"--key must not be empty", []string{"k", "--key", ""}},
 		{"--revision needs a key", []string{"k", "--revision", "r"}},
-		{"--tag[1] must not be empty", []string{"k", "--tag", "a", "--tag", ""}},
+		{"--tag must not be empty", []string{"k", "--tag", "a", "--tag", ""}},
 		{"--metadata must be a JSON object", []string{"k", "--metadata", "[]"}},
 		{"KIND must not be empty", []string{""}},
 		{"accepts 1 arg", nil},
@@ -118,7 +118,10 @@ func TestEnqueueRefuses(t *testing.T) {
 		{"duration", []string{"k", "--delay", "-1h"}},
 		{"belong together", []string{"k", "--idempotency-key", "x"}},
 		{"belongs to --unique", []string{"k", "--unique-args", "id"}},
-		{"none of the others can be", []string{"k", "--run-at", "+1h", "--delay", "1h"}},
+		{"--delay and --run-at exclude each other", []string{"k", "--run-at", "+1h", "--delay", "1h"}},
+		{"--priority must be a whole number", []string{"k", "--priority", "high"}},
+		{"--payload-file", []string{"k", "--payload-file", t.TempDir()}},
+		{"--payload must not be empty", []string{"k", "--payload", ""}},
 		{"debounce-longest", []string{"k", "--key", "x", "--debounce", "1h"}},
 	} {
 		c.run(append([]string{"enqueue"}, test.args...)...).want(exitUsage).says(test.says)

@@ -94,6 +94,9 @@ func (a *app) exitCode(ctx context.Context, err error) int {
 		return code
 	}
 	hint := a.hintFor(err, code)
+	if code == exitStopped && errors.Is(err, context.Canceled) {
+		text = "stopped"
+	}
 	if a.flags.json {
 		_ = writeJSONTo(a.err, struct {
 			Error    string `json:"error"`
@@ -187,7 +190,7 @@ func (a *app) hintFor(err error, code int) string {
 	case errors.Is(err, pgqueue.ErrReadOnly), fromServer != nil && onlyReads(fromServer):
 		return "this server only reads: it is a standby, or default_transaction_read_only is on; connect to the primary to change something"
 	case fromServer != nil && fromServer.Code == "42501":
-		return "the role lacks a right; docs/roles.md has the GRANTs, and " + a.command("doctor --purpose operator") + " lists what is missing"
+		return a.rightsHint()
 	case changed:
 		return "look again, and repeat the action if it is still what you want"
 	case code == exitUsage && !a.running:

@@ -62,7 +62,7 @@ func ifVersion(text string) ([]pgqueue.ActionOption, error) {
 	}
 	version, err := pgqueue.ParseVersion(text)
 	if err != nil {
-		return nil, usage("--if-version is two numbers, such as 3.1, as `pgqueue jobs show` prints them, not %q", visible(text))
+		return nil, usage("--if-version is two numbers, such as 3.1, as pgqueue jobs show prints them, not %q", visible(text))
 	}
 	return []pgqueue.ActionOption{pgqueue.IfVersion(version)}, nil
 }

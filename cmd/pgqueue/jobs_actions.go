@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -85,6 +86,9 @@ With --all-matching, --state must say which states are meant.`,
 		many: func(ctx context.Context, i *pgqueue.Inspector, filter pgqueue.Filter, options pgqueue.BulkOptions) (*pgqueue.BulkResult, error) {
 			if len(filter.States) == 0 {
 				return nil, usage("delete --all-matching needs --state, which says which states are meant")
+			}
+			if slices.Contains(filter.States, pgqueue.JobRunning) && !options.EvenIfRunning {
+				return nil, usage("--state running needs --even-if-running too; or cancel those jobs")
 			}
 			return i.DeleteMany(ctx, filter, options)
 		},

@@ -56,7 +56,7 @@ func (b *bulkCommand) all(ctx context.Context) error {
 	}
 	matching := -1 // not known
 	if !b.flags.yes || b.flags.dryRun {
-		counting := &progressLine{to: b.app.err, terminal: isTerminal(b.app.err)}
+		counting := b.app.progress()
 		options.Progress = func(r pgqueue.BulkResult) { counting.show(grouped(r.Matched) + " counted so far") }
 		preview, err := b.action.many(ctx, b.inspector, b.filter, options)
 		counting.end()
@@ -73,7 +73,7 @@ func (b *bulkCommand) all(ctx context.Context) error {
 		}
 	}
 	options.DryRun = false
-	progress := &progressLine{to: b.app.err, terminal: isTerminal(b.app.err)}
+	progress := b.app.progress()
 	options.Progress = func(r pgqueue.BulkResult) { progress.show(b.progressText(r, matching, progress.terminal)) }
 	result, err := b.action.many(ctx, b.inspector, b.filter, options)
 	progress.end()
@@ -131,12 +131,17 @@ func (b *bulkCommand) report(result *pgqueue.BulkResult) error {
 	for _, skip := range result.Skips {
 		report.Skips = append(report.Skips, jobSkip(skip))
 	}
+	var err error
 	if b.app.flags.json {
-		if err := writeLine(b.app.out, report); err != nil {
-			return err
-		}
-	} else if err := b.write(&report); err != nil {
+		err = writeLine(b.app.out, report)
+	} else {
+		err = b.write(&report)
+	}
+	switch {
+	case err != nil && report.DryRun:
 		return err
+	case err != nil:
+		return answered(err, b.summary(result))
 	}
 	if result.Skipped > 0 {
 		return &exitError{code: exitPartial}
@@ -152,7 +157,9 @@ func (b *bulkCommand) write(report *bulkReport) error {
 		_, err := fmt.Fprintln(b.app.out, plural(report.Matched, "job matches", "jobs match"))
 		return err
 	}
-	fmt.Fprintln(b.app.out, b.summary(&pgqueue.BulkResult{Matched: report.Matched, Done: report.Done, Asked: report.Asked, Skipped: report.Skipped}))
+	if err := b.app.printf("%s\n", b.summary(&pgqueue.BulkResult{Matched: report.Matched, Done: report.Done, Asked: report.Asked, Skipped: report.Skipped})); err != nil {
+		return err
+	}
 	if len(report.Skips) == 0 {
 		return nil
 	}
@@ -252,8 +259,13 @@ const (
 type progressLine struct {
 	to       io.Writer
 	terminal bool
+	json     bool // lines are JSON
 	last     time.Time
 	width    int
+}
+
+func (a *app) progress() *progressLine {
+	return &progressLine{to: a.err, terminal: isTerminal(a.err), json: a.flags.json}
 }
 
 func (p *progressLine) show(text string) {
@@ -266,7 +278,11 @@ func (p *progressLine) show(text string) {
 	}
 	p.last = time.Now()
 	if !p.terminal {
-		fmt.Fprintln(p.to, text)
+		if p.json {
+			_ = writeLine(p.to, map[string]string{"progress": text})
+		} else {
+			fmt.Fprintln(p.to, text)
+		}
 		return
 	}
 	fmt.Fprintf(p.to, "\r%-*s", p.width, text)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,13 +97,21 @@ func countExactly(ctx context.Context, inspector *pgqueue.Inspector, filter pgqu
 		filter.States = []pgqueue.JobState{state}
 		result, err := inspector.DeleteMany(ctx, filter, pgqueue.BulkOptions{DryRun: true, EvenIfRunning: true})
 		if err != nil {
-			return nil, err
+			return nil, &countError{err}
 		}
 		counts.ByState[state] = pgqueue.Count{N: result.Matched}
 		counts.Total.N += result.Matched
 	}
 	return counts, nil
 }
+
+// countError is an error of a walk that counts. The walk is that of an action which is not taken, and which its words are not to name.
+type countError struct{ err error }
+
+func (e *countError) Error() string {
+	return "count jobs: " + strings.TrimPrefix(e.err.Error(), "delete jobs: ")
+}
+func (e *countError) Unwrap() error { return e.err }
 
 func (a *app) jobsAttentionCommand() *cobra.Command {
 	f := &filterFlags{}

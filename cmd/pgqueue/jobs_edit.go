@@ -40,7 +40,7 @@ this command.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.payload, "payload", "", "file with the new payload; - is standard input")
-	flags.StringVar(&f.version, "if-version", "", "only if the job still has this version, as `pgqueue jobs show` printed it")
+	flags.StringVar(&f.version, "if-version", "", "only if the job still has this version, as pgqueue jobs show printed it")
 	flags.BoolVar(&f.retry, "retry", false, "the job is failed or dead: bring it back with the new payload")
 	flags.BoolVar(&f.supersede, "supersede", false, "also if the job runs: it runs again with the new payload")
 	return cmd

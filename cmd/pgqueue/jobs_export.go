@@ -49,10 +49,8 @@ func (a *app) exportJobs(ctx context.Context, cmd *cobra.Command, f *filterFlags
 		}
 		filter.MaxID = max(newest.Jobs[0].ID, filter.MinID)
 	}
-	run := &exportRun{
-		inspector: s.inspector, out: bufio.NewWriterSize(a.out, 64<<10),
-		progress: &progressLine{to: a.err, terminal: isTerminal(a.err) && !isTerminal(a.out)},
-	}
+	run := &exportRun{inspector: s.inspector, out: bufio.NewWriterSize(a.out, 64<<10), progress: a.progress()}
+	run.progress.terminal = run.progress.terminal && !isTerminal(a.out)
 	err = run.all(ctx, filter)
 	run.progress.end()
 	if err = errors.Join(err, run.out.Flush()); err != nil {

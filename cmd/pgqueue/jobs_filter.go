@@ -58,7 +58,8 @@ func (f *filterFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.worker, "worker", "", "worker of the latest attempt")
 }
 
-// given are the flags of the filter that were given. One that is empty is refused: --queue "$QUEUE" without a QUEUE must not mean all.
+// given are the flags of the filter that were given, see givenValue for those that are empty. A number that is none of a job is refused, too,
+// since zero would mean that the flag was not given.
 func (f *filterFlags) given(cmd *cobra.Command) ([]string, error) {
 	var names []string
 	for _, name := range filterNames() {
@@ -66,8 +67,11 @@ func (f *filterFlags) given(cmd *cobra.Command) ([]string, error) {
 		if flag == nil || !flag.Changed {
 			continue
 		}
-		if value := flag.Value.String(); value == "" || value == "[]" || value == "0" || value == `[""]` {
-			return nil, usage("--%s must not be empty", name)
+		if value := flag.Value.String(); value == "0" || strings.HasPrefix(value, "-") && flag.Value.Type() != "string" {
+			return nil, usage("--%s is a number from 1 on, not %s", name, value)
+		}
+		if name == "id" && slices.ContainsFunc(f.ids, func(id int64) bool { return id < 1 }) {
+			return nil, usage("--id is a number from 1 on: no job has another")
 		}
 		names = append(names, name)
 	}
@@ -153,6 +157,8 @@ func readBounded(name string, in io.Reader) ([]byte, error) {
 	}
 	raw, err := io.ReadAll(io.LimitReader(in, maxPayloadFile+1))
 	switch {
+	case err != nil && name != "-": // a directory, say
+		return nil, &exitError{code: exitUsage, err: err}
 	case err != nil:
 		return nil, err
 	case len(raw) > maxPayloadFile:

@@ -98,7 +98,14 @@ func lines[T any](r result) (values []T) {
 // goesOn takes the command line out of a message that says how to go on, as a shell would read it.
 func goesOn(t testing.TB, r result) []string {
 	t.Helper()
-	for line := range strings.SplitSeq(r.err, "\n") {
+	text := r.err
+	for line := range strings.Lines(r.err) {
+		var note struct{ Note string }
+		if json.Unmarshal([]byte(line), &note) == nil { // with --json
+			text += "\n" + note.Note
+		}
+	}
+	for line := range strings.SplitSeq(text, "\n") {
 		if rest, ok := strings.CutPrefix(line, "  pgqueue "); ok {
 			return shellSplit(t, rest)
 		}

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -95,6 +98,9 @@ func (a *app) importJobs(ctx context.Context, f *importFlags, args []string) err
 	if f.batchSize < 1 || f.batchSize > maxImportBatch {
 		return usage("--batch-size is from 1 to %s", grouped(maxImportBatch))
 	}
+	if f.remember <= 0 {
+		return usage("--remember must be longer than nothing; --again enqueues all lines, whatever was imported before")
+	}
 	in := a.in
 	if len(args) > 0 && args[0] != "-" {
 		file, err := os.Open(args[0])
@@ -120,7 +126,7 @@ func (a *app) importJobs(ctx context.Context, f *importFlags, args []string) err
 		return err
 	}
 	run := &importRun{
-		app: a, flags: f, inspector: s.inspector, client: client, progress: &progressLine{to: a.err, terminal: isTerminal(a.err)},
+		app: a, flags: f, inspector: s.inspector, client: client, progress: a.progress(),
 		report: importReport{DryRun: f.dryRun},
 	}
 	err = run.all(ctx, in)
@@ -305,22 +311,55 @@ func decodeImport(line []byte) (*importLine, error) {
 		if wrong.Field == "" {
 			return nil, errors.New("it is not a JSON object")
 		}
-		return nil, fmt.Errorf("%s cannot be read as %s", visible(wrong.Field), wrong.Type)
+		// The path begins with the name of the struct that the members are in.
+		return nil, fmt.Errorf("%s is not %s", visible(strings.TrimPrefix(wrong.Field, "jobRecord.")), jsonWord(wrong.Type))
 	}
 	if err != nil {
 		return nil, errors.New("one of its times is not in RFC 3339")
 	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(line, &members); err != nil || members == nil {
-		return nil, errors.New("it is not a JSON object")
+	return record, checkMembers(line)
+}
+
+// checkMembers refuses members that no job has, and those that are there twice, of which a reader would take one and a writer mean the other.
+func checkMembers(line []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
+		return errors.New("it is not a JSON object")
 	}
-	known := importMembers()
-	for name := range members {
-		if !known[name] {
-			return nil, fmt.Errorf("it has a member %q that no job has", visible(name))
+	known, seen := importMembers(), map[string]bool{}
+	for decoder.More() {
+		token, err := decoder.Token()
+		name, ok := token.(string)
+		switch {
+		case err != nil || !ok:
+			return errors.New("it is not a JSON object")
+		case !known[name]:
+			return fmt.Errorf("it has a member %q that no job has", visible(name))
+		case seen[name]:
+			return fmt.Errorf("it has the member %q twice", name)
+		}
+		seen[name] = true
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return errors.New("it is not a JSON object")
 		}
 	}
-	return record, nil
+	return nil
+}
+
+// jsonWord is what JSON calls a type.
+func jsonWord(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Int, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number in range"
+	case reflect.String:
+		return "a text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a list"
+	}
+	return "an object"
 }
 
 // importMembers are the members that a line may have. Those that only an export has are read and not used.
@@ -354,18 +393,18 @@ func (r *importRun) summary() string {
 
 // end writes the result, and says how to go on.
 func (r *importRun) end(ctx context.Context, failed error) error {
+	prefix := ""
+	if r.flags.dryRun {
+		prefix = "nothing was done; it would be: "
+	}
+	var written error
 	if r.app.flags.json {
-		if err := writeLine(r.app.out, r.report); err != nil {
-			return err
-		}
+		written = writeLine(r.app.out, r.report)
 	} else {
-		prefix := ""
-		if r.flags.dryRun {
-			prefix = "nothing was done; it would be: "
-		}
-		if err := r.app.printf("%s%s\n", prefix, r.summary()); err != nil {
-			return err
-		}
+		written = r.app.printf("%s%s\n", prefix, r.summary())
+	}
+	if written != nil {
+		return errors.Join(failed, answered(written, prefix+r.summary()))
 	}
 	switch {
 	case failed != nil && r.flags.again && !r.flags.dryRun:

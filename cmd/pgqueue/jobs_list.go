@@ -53,7 +53,7 @@ func (a *app) listJobs(ctx context.Context, cmd *cobra.Command, f *listFlags) er
 	case f.scan < 1:
 		return usage("--scan must be at least 1")
 	case f.prefix < 0 || f.prefix > pgqueue.MaxListPreview:
-		return usage("--preview is from 0 to %d bytes; `pgqueue jobs show --full` has all of one payload", pgqueue.MaxListPreview)
+		return usage("--preview is from 0 to %d bytes; pgqueue jobs show --full has all of one payload", pgqueue.MaxListPreview)
 	}
 	s, err := a.connect(ctx)
 	if err != nil {

@@ -57,15 +57,15 @@ func TestJobsListPages(t *testing.T) {
 	}
 	var walked []int64
 	flags := []string{"jobs", "list", "--json", "--limit", "100", "--kind", "k1"}
-	for cursor := ""; ; {
-		r := c.run(append(slices.Clone(flags), "--cursor", cursor)...).want(exitOK)
+	for from := []string(nil); ; {
+		r := c.run(append(slices.Clone(flags), from...)...).want(exitOK)
 		for _, job := range lines[jobLine](r) {
 			walked = append(walked, job.ID)
 		}
 		if r.err == "" {
 			break
 		}
-		cursor = decoded[struct{ Next string }](result{t: t, out: r.err}).Next
+		from = []string{"--cursor", decoded[struct{ Next string }](result{t: t, out: r.err}).Next}
 	}
 	if len(walked) != len(all) {
 		t.Fatalf("walked %d of %d", len(walked), len(all))
@@ -174,7 +174,14 @@ func TestJobsShowAndWhy(t *testing.T) {
 	}
 	c.run("jobs", "show", number(pending)).want(exitOK).says("the relay is down")
 	c.run("jobs", "why", number(pending), number(dead)).want(exitOK).says("the relay is down", fmt.Sprintf("%d: ", dead))
-	c.run("jobs", "why", "99999", number(pending)).want(exitOK).says("There is no job 99999", "the relay is down")
+	several := c.run("jobs", "why", "99999", number(pending)).want(exitPartial).says("There is no job 99999", "the relay is down")
+	if strings.Contains(several.out, `\n`) || !strings.Contains(several.out, "\n  Also: ") {
+		t.Errorf("the lines of the answer are not lines: %s", several.out)
+	}
+	c.run("jobs", "why", "99999").want(exitNotFound)
+	if shown := c.run("jobs", "show", number(pending)).want(exitOK).out; strings.Contains(shown, `\n`) || !strings.Contains(shown, "\n"+strings.Repeat(" ", len("not running because  "))+"Also: ") {
+		t.Errorf("the lines of the answer are not lines: %s", shown)
+	}
 	c.run("jobs", "show", "99999").want(exitNotFound)
 	c.run("jobs", "show", "x").want(exitUsage)
 	c.run("jobs", "show").want(exitUsage)

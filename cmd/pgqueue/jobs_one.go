@@ -32,7 +32,7 @@ func (a *app) jobActionCommand(action *jobAction) *cobra.Command {
 	if action.flags != nil {
 		action.flags(cmd)
 	}
-	cmd.Flags().StringVar(&f.version, "if-version", "", "only if the job still has this version, as `pgqueue jobs show` printed it")
+	cmd.Flags().StringVar(&f.version, "if-version", "", "only if the job still has this version, as pgqueue jobs show printed it")
 	if action.running {
 		cmd.Flags().BoolVar(&f.evenIfRunning, "even-if-running", false, "also jobs that run")
 	}
@@ -63,6 +63,7 @@ func (a *app) actOnJobs(ctx context.Context, cmd *cobra.Command, action *jobActi
 		return err
 	}
 	defer s.close()
+	a.bulk = f.allMatching
 	clock := &databaseClock{pool: s.pool}
 	var repeat []string
 	if action.prepare != nil {
@@ -97,6 +98,8 @@ func (f *actionFlags) check(cmd *cobra.Command, action *jobAction, ids int) erro
 		return usage("--all-matching needs a filter, such as --queue or --state; all jobs there are would be --min-id 1")
 	case f.allMatching && f.version != "":
 		return usage("--if-version is for one job")
+	case f.allMatching && (f.batchSize < 1 || f.limit < 0 || cmd.Flags().Changed("limit") && f.limit == 0):
+		return usage("--batch-size and --limit must be at least 1")
 	case f.allMatching:
 		return nil
 	case len(given) > 0:
@@ -120,6 +123,7 @@ type jobOutcome struct {
 	Outcome string `json:"outcome,omitempty"`
 	Why     string `json:"why,omitempty"`
 	Error   string `json:"error,omitempty"`
+	Name    string `json:"code,omitempty"`
 	Code    int    `json:"exit_code,omitempty"`
 }
 
@@ -136,6 +140,7 @@ func (a *app) eachJob(ctx context.Context, ids []int64, do func(id int64) (strin
 		outcome := jobOutcome{ID: id}
 		if err != nil {
 			outcome.Error, outcome.Code = a.jobProblem(err), a.codeOf(ctx, err)
+			outcome.Name = exitName(outcome.Code)
 			failures[outcome.Code]++
 		} else if as == "why" {
 			outcome.Why = word
@@ -146,19 +151,7 @@ func (a *app) eachJob(ctx context.Context, ids []int64, do func(id int64) (strin
 			return err
 		}
 	}
-	failed := 0
-	for _, n := range failures {
-		failed += n
-	}
-	switch {
-	case failed == 0:
-		return nil
-	case failed == len(ids) && len(failures) == 1:
-		for code := range failures {
-			return &exitError{code: code}
-		}
-	}
-	return &exitError{code: exitPartial}
+	return eachCode(failures, len(ids))
 }
 
 // aboutOneJob tells whether an exit code is about the job that was named, and so says nothing about the next one.
@@ -166,15 +159,25 @@ func aboutOneJob(code int) bool { return code == exitNotFound || code == exitCon
 
 // writeOutcome writes what was done to standard output, and what was refused to standard error; as JSON all of it is output.
 func (a *app) writeOutcome(outcome jobOutcome) error {
-	if a.flags.json {
-		return writeLine(a.out, outcome)
+	done := ""
+	if outcome.Outcome != "" {
+		done = fmt.Sprintf("job %d: %s", outcome.ID, visible(outcome.Outcome))
 	}
-	if outcome.Error != "" {
+	var err error
+	switch {
+	case a.flags.json:
+		err = writeLine(a.out, outcome)
+	case outcome.Error != "":
 		a.notef("%s", outcome.Error)
-		return nil
+	case outcome.Why != "": // our own words, in several lines
+		err = a.printf("%d: %s\n", outcome.ID, strings.ReplaceAll(block(outcome.Why), "\n", "\n  "))
+	default:
+		err = a.printf("%d: %s\n", outcome.ID, visible(outcome.Outcome))
 	}
-	_, err := fmt.Fprintf(a.out, "%d: %s\n", outcome.ID, visible(outcome.Outcome+outcome.Why))
-	return err
+	if done == "" {
+		return err
+	}
+	return answered(err, done)
 }
 
 // jobProblem is an error about one job for people, with what to do about it.

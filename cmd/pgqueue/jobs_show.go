@@ -87,7 +87,13 @@ func (a *app) explainJobs(ctx context.Context, args []string) error {
 		return err
 	}
 	defer s.close()
-	return a.eachJob(ctx, ids, func(id int64) (string, error) { return s.inspector.WhyNotRunning(ctx, id) }, "why")
+	return a.eachJob(ctx, ids, func(id int64) (string, error) {
+		why, err := s.inspector.WhyNotRunning(ctx, id)
+		if strings.HasPrefix(why, fmt.Sprintf("There is no job %d ", id)) { // the function answers in words alone, this one too
+			return "", &exitError{code: exitNotFound, err: errors.New(why)}
+		}
+		return why, err
+	}, "why")
 }
 
 // jobRecord is all about a job, as JSON: what show prints, and a line of an export. Times are the database's.
@@ -187,26 +193,26 @@ func (a *app) writeJob(job *pgqueue.JobDetail, why string) error {
 	if job.CancelWanted {
 		state += ", asked to stop"
 	}
-	facts := [][]string{
-		{"job", strconv.FormatInt(job.ID, 10)}, {"state", state}, {"queue", job.Queue}, {"kind", job.Kind},
+	facts := [][2]string{
+		{"job", strconv.FormatInt(job.ID, 10)}, {"state", state}, {"queue", visible(job.Queue)}, {"kind", visible(job.Kind)},
 		{"priority", strconv.Itoa(job.Priority)}, {"version", job.Version().String()},
 		{"attempts", fmt.Sprintf("%d so far; %d of %d failed with this input, %d in all", job.Attempt, job.Failures, job.MaxAttempts, job.ErrorCount)},
 		{"enqueued", timeText(job.CreatedAt, now)}, {"due", timeText(job.RunAt, now)},
 	}
 	add := func(name, value string) {
 		if value != "" && value != "-" {
-			facts = append(facts, []string{name, value})
+			facts = append(facts, [2]string{name, value})
 		}
 	}
-	add("key", job.Key)
-	add("revision", job.Revision)
-	add("tags", strings.Join(job.Tags, ", "))
+	add("key", visible(job.Key))
+	add("revision", visible(job.Revision))
+	add("tags", visible(strings.Join(job.Tags, ", ")))
 	add("claimed", timeText(job.ClaimedAt, now))
-	add("worker", job.ClaimedBy)
+	add("worker", visible(job.ClaimedBy))
 	add("lease ends", timeText(job.LeaseExpiresAt, now))
 	add("ended", timeText(job.FinishedAt, now))
 	add("not running because", why)
-	if err := writeRows(a.out, nil, facts); err != nil {
+	if err := a.writeFacts(facts); err != nil {
 		return err
 	}
 	if len(job.Attempts) > 0 {
@@ -279,10 +285,10 @@ func timeline(job *pgqueue.JobDetail) [][]string {
 		}
 		events = append(events, event{attempt.EndedAt, text})
 	}
-	if !job.FinishedAt.IsZero() {
+	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
+	if !job.FinishedAt.IsZero() { // the last thing, although the end of the attempt may be stored with a later microsecond
 		events = append(events, event{job.FinishedAt, "ended: " + string(job.State)})
 	}
-	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
 	rows := make([][]string, len(events))
 	for n, e := range events {
 		rows[n] = []string{"  " + e.at.UTC().Format("2006-01-02 15:04:05.000Z"), e.text}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -142,7 +143,8 @@ func TestImportRefuses(t *testing.T) {
 		"not a JSON object":           `["MARK-3"]`,
 		"no kind":                     `{"payload": {"ssn": "MARK-3"}, "import_id": "x"}`,
 		`"prioritty" that no job has`: `{"kind": "task", "prioritty": "MARK-3", "import_id": "x"}`,
-		"priority cannot be read":     `{"kind": "task", "priority": "MARK-3", "import_id": "x"}`,
+		"priority is not a whole":     `{"kind": "task", "priority": "MARK-3", "import_id": "x"}`,
+		`the member "key" twice`:      `{"kind": "task", "key": "a", "payload": {"ssn": "MARK-3"}, "key": "b", "import_id": "x"}`,
 		"RFC 3339":                    `{"kind": "task", "run_at": "MARK-3", "import_id": "x"}`,
 		"neither an import_id":        `{"kind": "task", "payload": {"ssn": "MARK-3"}}`,
 		"priority must be from 1":     `{"kind": "task", "priority": 9, "payload": {"ssn": "MARK-3"}, "import_id": "x"}`,
@@ -169,6 +171,12 @@ func TestImportRefuses(t *testing.T) {
 	// --again does not look at what was before.
 	newCLI(t, db).reading(`{"kind": "task"}`+"\n"+`{"kind": "task"}`).run("jobs", "import", "--again").want(exitOK).says("2 jobs enqueued")
 	newCLI(t, db).run("jobs", "import", "--batch-size", "0").want(exitUsage)
+	newCLI(t, db).run("jobs", "import", "--remember", "0s").want(exitUsage).says("--remember", "--again")
+	for line := range strings.Lines(newCLI(t, db).reading(good(9)+"\nx").run("jobs", "import", "--json", "--batch-size", "1").want(exitUsage).err) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("with --json standard error has the line %q", line)
+		}
+	}
 	newCLI(t, db).run("jobs", "import", filepath.Join(t.TempDir(), "none")).want(exitUsage)
 	newCLI(t, db).run("jobs", "import").want(exitOK).says("0 jobs enqueued")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -89,7 +90,7 @@ func (d *dayDuration) Type() string   { return "duration" }
 func (d *dayDuration) Set(text string) error {
 	parsed, ok := parseDuration(text)
 	if text == "" || !ok || parsed < 0 {
-		return usage("must be a duration such as 90s, 10m, 2h or 7d")
+		return errors.New("must be a duration such as 90s, 10m, 2h or 7d")
 	}
 	*d = dayDuration(parsed)
 	return nil

@@ -68,21 +68,26 @@ func (a *app) kindsPauseCommand() *cobra.Command {
   pgqueue kinds pause send --queue mail --until +1h`,
 		RunE: func(command *cobra.Command, args []string) error {
 			pause.Kind = args[0]
+			if err := checkUntil(until); err != nil {
+				return err
+			}
 			s, err := a.connect(command.Context())
 			if err != nil {
 				return err
 			}
 			defer s.close()
-			if until != "" {
-				if pause.Until, err = (&databaseClock{pool: s.pool}).resolve(command.Context(), "until", until); err != nil {
-					return err
-				}
+			if pause.Until, err = pauseEnd(command.Context(), s, until); err != nil {
+				return err
 			}
 			if err := s.inspector.PauseKind(command.Context(), pause); err != nil {
 				return err
 			}
-			return a.writeDone(map[string]any{"kind": pause.Kind, "queue": pause.Queue, "done": "paused"}, "kind %s: paused%s\n",
-				visible(pause.Kind), inQueue(pause.Queue))
+			name := "kind " + visible(pause.Kind)
+			held, known, err := s.pauseOf(command.Context(), pause.Queue, pause.Kind)
+			if err != nil {
+				return answered(err, name+": paused"+inQueue(pause.Queue))
+			}
+			return a.paused(map[string]any{"kind": pause.Kind, "queue": pause.Queue}, name, inQueue(pause.Queue), pause.Until, held, known)
 		},
 	}
 	command.Flags().StringVar(&pause.Queue, "queue", "", "in this queue alone (default: in all)")
@@ -103,10 +108,18 @@ func (a *app) kindsResumeCommand() *cobra.Command {
 				return err
 			}
 			defer s.close()
-			if err := s.inspector.ResumeKind(command.Context(), args[0], queue); err != nil {
+			held, known, err := s.pauseOf(command.Context(), queue, args[0])
+			if err != nil {
 				return err
 			}
-			return a.writeDone(map[string]any{"kind": args[0], "queue": queue, "done": "resumed"}, "kind %s: resumed%s\n", visible(args[0]), inQueue(queue))
+			done := "was not paused"
+			if held != nil || !known {
+				done = "resumed"
+				if err := s.inspector.ResumeKind(command.Context(), args[0], queue); err != nil {
+					return err
+				}
+			}
+			return a.writeDone(map[string]any{"kind": args[0], "queue": queue, "done": done}, "kind %s: %s%s\n", visible(args[0]), done, inQueue(queue))
 		},
 	}
 	command.Flags().StringVar(&queue, "queue", "", "the queue in which it is paused (default: the pause in all queues)")

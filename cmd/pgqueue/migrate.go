@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -62,6 +62,7 @@ With --citus the tables are distributed afterwards, too.`,
   pgqueue migrate up --schema jobs --timeout 30m`,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.migrate(command.Context(), timeout, func(ctx context.Context, pool *pgxpool.Pool) error {
+				defer a.waiting()()
 				if err := migrations.Up(ctx, pool, a.schema(), a.migrationLog()); err != nil || !a.flags.citus {
 					return err
 				}
@@ -102,12 +103,18 @@ jobs, unless --discard-jobs is given. Stop the workers first.`,
 				if err := a.confirm(ctx, yes, question); err != nil {
 					return err
 				}
-				return migrations.Down(ctx, pool, a.schema(), options...)
+				defer a.waiting()()
+				err := migrations.Down(ctx, pool, a.schema(), options...)
+				if left, ok := errors.AsType[*migrations.JobsLeftError](err); ok {
+					return withHint(&exitError{code: exitConflict, err: fmt.Errorf("schema %q still holds %d pending and %d running jobs: nothing was removed",
+						left.Schema, left.Pending, left.Running)}, "work them off first, or delete them with %s", a.command("migrate down --discard-jobs"))
+				}
+				return err
 			})
 		},
 	}
 	command.Flags().DurationVar(&timeout, "timeout", migrateTimeout, "how long to wait for locks that others hold")
-	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	command.Flags().BoolVar(&discard, "discard-jobs", false, "delete live jobs too")
 	return command
 }
@@ -139,25 +146,39 @@ func (a *app) migrate(ctx context.Context, timeout time.Duration, run func(conte
 	if err != nil {
 		return err
 	}
+	done := migrated(a.schema(), before.Version, after.Version)
 	if a.flags.json {
-		return a.writeJSON(changedView{a.schema(), before.Version, after.Version, after.Latest})
+		return answered(a.writeJSON(changedView{a.schema(), before.Version, after.Version, after.Latest}), done)
 	}
-	switch {
-	case before.Version == after.Version && after.Version == 0:
-		return a.printf("nothing is installed in schema %q\n", a.schema())
-	case before.Version == after.Version:
-		return a.printf("schema %q is at version %d, as before\n", a.schema(), after.Version)
-	case after.Version == 0:
-		return a.printf("removed version %d from schema %q\n", before.Version, a.schema())
-	case before.Version == 0:
-		return a.printf("installed version %d in schema %q\n", after.Version, a.schema())
-	}
-	return a.printf("schema %q: version %d, was %d\n", a.schema(), after.Version, before.Version)
+	return answered(a.printf("%s\n", done), done)
 }
 
-// migrationLog shows what a migration waits for: without, somebody would think that it hangs.
-func (a *app) migrationLog() migrations.Option {
-	return migrations.WithLogger(a.loggerAt(slog.LevelInfo))
+// migrated says what a migration did.
+func migrated(schema string, before, after uint) string {
+	switch {
+	case before == after && after == 0:
+		return fmt.Sprintf("nothing is installed in schema %q", schema)
+	case before == after:
+		return fmt.Sprintf("schema %q is at version %d, as before", schema, after)
+	case after == 0:
+		return fmt.Sprintf("removed version %d from schema %q", before, schema)
+	case before == 0:
+		return fmt.Sprintf("installed version %d in schema %q", after, schema)
+	}
+	return fmt.Sprintf("schema %q: version %d, was %d", schema, after, before)
+}
+
+// migrationLog shows with --verbose each step, and what a migration waits for. Without, see waiting.
+func (a *app) migrationLog() migrations.Option { return migrations.WithLogger(a.logger()) }
+
+// waitingAfter is when a migration that has not ended says that it waits: a migration without anybody in its way takes a second.
+const waitingAfter = 5 * time.Second
+
+// waiting says after a while, unless stopped before, that a migration still goes on: somebody would think that it hangs.
+func (a *app) waiting() (stop func() bool) {
+	return time.AfterFunc(waitingAfter, func() {
+		a.notef("waiting for a moment in which nobody holds a lock on the tables; --verbose says more")
+	}).Stop
 }
 
 func (a *app) migrateStatusCommand() *cobra.Command {

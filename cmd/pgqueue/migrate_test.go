@@ -189,7 +189,10 @@ func TestMigrateGivesUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newCLI(t, db)
-	c.run("migrate", "down", "--yes", "--timeout", "1500ms").want(exitFailed).says("no moment was found", "migration waits", "pgqueue doctor")
+	c.run("migrate", "down", "--yes", "--timeout", "1500ms", "--verbose").want(exitFailed).says("no moment was found", "migration waits", "pgqueue doctor")
+	if r := c.run("migrate", "down", "--yes", "--timeout", "1s").want(exitFailed); strings.Contains(r.err, "level=INFO") {
+		t.Errorf("it logs without --verbose: %s", r.err)
+	}
 	c.run("migrate", "status").want(exitOK)
 	c.run("migrate", "up", "--timeout", "0").want(exitUsage)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -12,11 +11,8 @@ import (
 // writeJSON writes one JSON document and a line end.
 func (a *app) writeJSON(value any) error { return writeJSONTo(a.out, value) }
 
-func writeJSONTo(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(value)
-}
+// writeJSONTo writes one document, in which what a terminal would obey is an escape.
+func writeJSONTo(w io.Writer, value any) error { return writeLine(w, value) }
 
 // printf writes text for people; a failed write is returned, so that a full disk under a redirected output is no success. What
 // others have written belongs into visible or block first.
@@ -25,8 +21,13 @@ func (a *app) printf(format string, args ...any) error {
 	return err
 }
 
-// notef writes a line about what is going on, which is no data, to where errors go. With --json too: it does not mix with data.
+// notef writes a line about what is going on, which is no data, to where errors go. With --json it is a line of JSON, so that whoever reads
+// errors can read all that stands there.
 func (a *app) notef(format string, args ...any) {
+	if a.flags.json {
+		_ = writeLine(a.err, map[string]string{"note": fmt.Sprintf(format, args...)})
+		return
+	}
 	fmt.Fprintf(a.err, format+"\n", args...)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -151,15 +152,33 @@ that lasts longer than the one asked for stays as it is.`,
 		Example: `  pgqueue queues pause mail --reason "the relay is down"
   pgqueue queues pause mail --until +30m`,
 		RunE: func(command *cobra.Command, queues []string) error {
-			return a.onQueues(command, queues, "paused", func(s *session, queue string) error {
+			if err := checkUntil(until); err != nil {
+				return err
+			}
+			ctx := command.Context()
+			s, err := a.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			at, err := pauseEnd(ctx, s, until)
+			if err != nil {
+				return err
+			}
+			return a.eachQueue(ctx, s, queues, func(queue string) error {
 				if until == "" {
-					return s.inspector.PauseQueue(command.Context(), queue, reason)
+					err = s.inspector.PauseQueue(ctx, queue, reason)
+				} else {
+					err = s.inspector.PauseQueueUntil(ctx, queue, at, reason)
 				}
-				at, err := (&databaseClock{pool: s.pool}).resolve(command.Context(), "until", until)
 				if err != nil {
 					return err
 				}
-				return s.inspector.PauseQueueUntil(command.Context(), queue, at, reason)
+				held, known, err := s.pauseOf(ctx, queue, "")
+				if err != nil {
+					return answered(err, "queue "+visible(queue)+": paused")
+				}
+				return a.paused(map[string]any{"queue": queue}, "queue "+visible(queue), "", at, held, known)
 			})
 		},
 	}
@@ -173,8 +192,25 @@ func (a *app) queuesResumeCommand() *cobra.Command {
 		Use: "resume QUEUE...", Short: "End the pause of queues", Args: cobra.MinimumNArgs(1), Aliases: []string{"unpause"},
 		Example: `  pgqueue queues resume mail`,
 		RunE: func(command *cobra.Command, queues []string) error {
-			return a.onQueues(command, queues, "resumed", func(s *session, queue string) error {
-				return s.inspector.ResumeQueue(command.Context(), queue)
+			ctx := command.Context()
+			s, err := a.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			return a.eachQueue(ctx, s, queues, func(queue string) error {
+				held, known, err := s.pauseOf(ctx, queue, "")
+				if err != nil {
+					return err
+				}
+				done := "was not paused"
+				if held != nil || !known {
+					done = "resumed"
+					if err := s.inspector.ResumeQueue(ctx, queue); err != nil {
+						return err
+					}
+				}
+				return a.writeDone(map[string]any{"queue": queue, "done": done}, "queue %s: %s\n", visible(queue), done)
 			})
 		},
 	}
@@ -193,8 +229,18 @@ func (a *app) queuesHistoryCommand() *cobra.Command {
 			default:
 				return usage("history is full, slim or off, not %q", visible(args[0]))
 			}
-			return a.onQueues(command, args[1:], "history "+string(history), func(s *session, queue string) error {
-				return s.inspector.SetHistory(command.Context(), queue, history)
+			ctx := command.Context()
+			s, err := a.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			return a.eachQueue(ctx, s, args[1:], func(queue string) error {
+				if err := s.inspector.SetHistory(ctx, queue, history); err != nil {
+					return err
+				}
+				done := "history " + string(history)
+				return a.writeDone(map[string]any{"queue": queue, "done": done}, "queue %s: %s\n", visible(queue), done)
 			})
 		},
 	}
@@ -223,28 +269,7 @@ whose filters narrow it further. Old history goes by itself where workers run.`,
 	return command
 }
 
-// onQueues does something to each of some queues and says so. The first error ends it: what was done before stays done.
-func (a *app) onQueues(command *cobra.Command, queues []string, done string, do func(*session, string) error) error {
-	s, err := a.connect(command.Context())
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	for _, queue := range queues {
-		if err := do(s, queue); err != nil {
-			return err
-		}
-		if err := a.writeDone(map[string]any{"queue": queue, "done": done}, "queue %s: %s\n", visible(queue), done); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writeDone says what was done: a line of JSON, or a sentence.
-func (a *app) writeDone(value any, format string, args ...any) error {
-	if a.flags.json {
-		return a.writeJSON(value)
-	}
-	return a.printf(format, args...)
+// eachQueue does something to each of some queues.
+func (a *app) eachQueue(ctx context.Context, s *session, queues []string, do func(queue string) error) error {
+	return a.eachNamed(ctx, "queue", queues, func(queue string) error { return queueName(s, queue) }, do)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -264,16 +265,19 @@ func (a *app) schedulesChangeCommand(name, short, done string, action pgqueue.Ac
 				return err
 			}
 			defer s.close()
-			for _, name := range names {
+			check := func(name string) error {
+				if _, err := s.editor.Get(ctx, s.pool, name); !errors.Is(err, schedule.ErrNoSchedule) {
+					return err
+				}
+				return nil // told when it is its turn
+			}
+			return a.eachNamed(ctx, "schedule", names, check, func(name string) error {
 				entry := pgqueue.AuditEntry{Action: action, Subject: name}
 				if err := s.inspector.Record(ctx, entry, func(tx pgx.Tx) error { return do(ctx, s, tx, name) }); err != nil {
 					return err
 				}
-				if err := a.writeDone(map[string]any{"schedule": name, "done": done}, "schedule %s: %s\n", visible(name), done); err != nil {
-					return err
-				}
-			}
-			return nil
+				return a.writeDone(map[string]any{"schedule": name, "done": done}, "schedule %s: %s\n", visible(name), done)
+			})
 		},
 	}
 }

@@ -28,6 +28,9 @@ program has in its code keeps the change until that program says something else 
 			if !json.Valid([]byte(payload)) {
 				return usage("--payload is no JSON")
 			}
+			if command.Flags().Changed("catch-up-limit") && (schedule.CatchUp(catchUp) != schedule.All || s.CatchUpLimit < 1) {
+				return usage("--catch-up-limit is a number from 1 on, and belongs to --catch-up all")
+			}
 			s.Name, s.Args = args[0], pgqueue.Raw{Name: kind, Payload: json.RawMessage(payload)}
 			s.CatchUp, s.Jitter = schedule.CatchUp(catchUp), time.Duration(jitter)
 			for _, option := range []struct {

@@ -97,7 +97,13 @@ func (a *app) serve(ctx context.Context, flags *serveFlags) error {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", flags.listen)
 	if err != nil {
-		return withHint(fmt.Errorf("cannot listen: %w", err), "--listen ADDRESS:PORT chooses another; port 0 is any free one")
+		err = fmt.Errorf("cannot listen: %w", err)
+		_, noAddress := errors.AsType[*net.AddrError](err)
+		_, noHost := errors.AsType[*net.DNSError](err)
+		if noAddress || noHost { // no such port, no such address
+			err = &exitError{code: exitUsage, err: err}
+		}
+		return withHint(err, "--listen ADDRESS:PORT chooses another; port 0 is any free one")
 	}
 	server := &http.Server{
 		Handler: mounted(ui, flags.prefix), TLSConfig: tls, ErrorLog: slog.NewLogLogger(config.Logger.Handler(), slog.LevelWarn),

@@ -181,6 +181,8 @@ func TestServeIsClosedByDefault(t *testing.T) {
 			t.Errorf("a line of the file is shown: %s", r.err)
 		}
 	}
+	c.run("serve", "--read-only", "--listen", "127.0.0.1:99999").want(exitUsage).says("cannot listen")
+	c.reading("correct horse\n").run("serve", "user", "a:b").want(exitUsage).says("colon")
 	c.reading("short\n").run("serve", "user", "alice").want(exitUsage).says("8")
 	for _, name := range []string{"a:b", "", "#alice", "a\nb"} {
 		c.reading("correct horse\n").run("serve", "user", name).want(exitUsage)

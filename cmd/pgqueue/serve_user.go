@@ -24,6 +24,9 @@ password itself is stored nowhere. No database is needed.`,
 			if role != "viewer" && role != "operator" {
 				return usage("--role must be viewer, who reads, or operator, who acts, not %q", role)
 			}
+			if strings.Contains(args[0], ":") {
+				return usage("the name %q cannot be used: a colon ends the name in a line of the file", visible(args[0]))
+			}
 			password, err := a.password(command.Context(), args[0])
 			if err != nil {
 				return err

@@ -76,6 +76,9 @@ func (a *app) connectionString() (dsn, from string, err error) {
 
 // refused is the error about a connection string that cannot be used. It does not show it.
 func refused(from, problem string) error {
+	if from != "--database-url" && !strings.HasSuffix(from, "DATABASE_URL") { // there is no string, and nothing to encode in it
+		return usage("the connection of %s %s", from, problem)
+	}
 	return withHint(usage("the connection string of %s %s (it is not shown, since it may hold a password)", from, problem),
 		"postgres://USER:PASSWORD@HOST:PORT/DATABASE with %%XX for @ : / ? # %% and blanks in user and password, or\n"+
 			"host=HOST user=USER password='…' with \\\\ for \\ and \\' for ', or give the password in PGPASSWORD or ~/.pgpass")

@@ -28,6 +28,9 @@ report an interval. Each look is three bounded reads, whatever the tables hold.`
 			if interval < 200*time.Millisecond {
 				return usage("--interval is at least 200ms, not %s", interval)
 			}
+			if window <= 0 {
+				return usage("--window must be longer than nothing, such as 1m, not %s", window)
+			}
 			ctx := command.Context()
 			s, err := a.connect(ctx)
 			if err != nil {

@@ -39,10 +39,10 @@ type topQueue struct {
 }
 
 type topWorker struct {
-	ID     string                         `json:"id"`
-	State  string                         `json:"state"`
-	SeenAt time.Time                      `json:"seen_at"`
-	Queues map[string]pgqueue.WorkerQueue `json:"queues"`
+	ID     string                 `json:"id"`
+	State  string                 `json:"state"`
+	SeenAt time.Time              `json:"seen_at"`
+	Queues map[string]workerQueue `json:"queues"`
 }
 
 func newTopLine(report *topReport) topLine {
@@ -56,7 +56,7 @@ func newTopLine(report *topReport) topLine {
 	}
 	for n := range report.Workers {
 		w := &report.Workers[n]
-		line.Workers = append(line.Workers, topWorker{w.ID, workerState(w), w.SeenAt.UTC(), w.Queues})
+		line.Workers = append(line.Workers, topWorker{w.ID, workerState(w), w.SeenAt.UTC(), newWorkerQueues(w)})
 	}
 	return line
 }

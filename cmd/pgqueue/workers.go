@@ -21,15 +21,29 @@ func (a *app) workersCommand() *cobra.Command {
 
 // workerLine is a worker process as JSON.
 type workerLine struct {
-	ID        string                         `json:"id"`
-	Host      string                         `json:"host"`
-	PID       int                            `json:"pid"`
-	Version   string                         `json:"version,omitempty"`
-	State     string                         `json:"state"` // alive, stopping or gone
-	StartedAt time.Time                      `json:"started_at"`
-	SeenAt    time.Time                      `json:"seen_at"`
-	Queues    map[string]pgqueue.WorkerQueue `json:"queues"`
-	Kinds     map[string]pgqueue.WorkerKind  `json:"kinds"`
+	ID        string                        `json:"id"`
+	Host      string                        `json:"host"`
+	PID       int                           `json:"pid"`
+	Version   string                        `json:"version,omitempty"`
+	State     string                        `json:"state"` // alive, stopping or gone
+	StartedAt time.Time                     `json:"started_at"`
+	SeenAt    time.Time                     `json:"seen_at"`
+	Queues    map[string]workerQueue        `json:"queues"`
+	Kinds     map[string]pgqueue.WorkerKind `json:"kinds"`
+}
+
+// workerQueue is a queue of a worker process as JSON: one that is not paused says nothing of a pause.
+type workerQueue struct {
+	pgqueue.WorkerQueue
+	PausedUntil time.Time `json:"paused_until,omitzero"`
+}
+
+func newWorkerQueues(w *pgqueue.WorkerReport) map[string]workerQueue {
+	queues := make(map[string]workerQueue, len(w.Queues))
+	for name, queue := range w.Queues {
+		queues[name] = workerQueue{queue, queue.PausedUntil}
+	}
+	return queues
 }
 
 // workerState is one word for how a worker process is.
@@ -66,7 +80,7 @@ leases have run out, at most 35 seconds later at defaults.`,
 					w := &workers[n]
 					lines[n] = workerLine{
 						ID: w.ID, Host: w.Host, PID: w.PID, Version: w.Version, State: workerState(w), StartedAt: w.StartedAt.UTC(), SeenAt: w.SeenAt.UTC(),
-						Queues: w.Queues, Kinds: w.Kinds,
+						Queues: newWorkerQueues(w), Kinds: w.Kinds,
 					}
 				}
 				return a.writeJSON(lines)
