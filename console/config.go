@@ -70,6 +70,7 @@ type Console struct {
 	counts       queueCounts // of the list of queues
 	overviews    overviews
 	sampling     chan struct{} // who reads samples, see samples.go
+	turns        turns
 	// closed ends with Close, and what requests ask the database with it.
 	closed context.Context
 	stop   context.CancelCauseFunc
@@ -81,7 +82,7 @@ func New(config Config) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Console{config: config, logger: config.Logger, origins: http.NewCrossOriginProtection(), operations: newOperations(config.Logger), sampling: make(chan struct{}, samplesAtOnce)}
+	c := &Console{config: config, logger: config.Logger, origins: http.NewCrossOriginProtection(), operations: newOperations(config.Logger), sampling: make(chan struct{}, samplesAtOnce), turns: newTurns(config.Pool.Config().MaxConns)}
 	if c.hosts, err = newHosts(config.AllowedHosts); err != nil {
 		return nil, err
 	}
@@ -155,8 +156,11 @@ func checkPrefix(prefix string) error {
 	if prefix == "" {
 		return nil
 	}
-	if !strings.HasPrefix(prefix, "/") || path.Clean(prefix) != prefix || prefix == "/" {
+	if !strings.HasPrefix(prefix, "/") || strings.HasSuffix(prefix, "/") {
 		return fmt.Errorf("console: Config.Prefix %q must begin with a slash and not end with one", prefix)
+	}
+	if path.Clean(prefix) != prefix {
+		return fmt.Errorf("console: Config.Prefix %q must be written plainly, without // and parts of dots alone: %q", prefix, path.Clean(prefix))
 	}
 	for _, char := range prefix {
 		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-_.~", char) {

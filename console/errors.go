@@ -3,7 +3,11 @@ package console
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/http"
+	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -27,6 +31,8 @@ func notFound(text string) error   { return &httpError{status: http.StatusNotFou
 func badRequest(text string) error { return &httpError{status: http.StatusBadRequest, text: text} }
 func conflict(text string) error   { return &httpError{status: http.StatusConflict, text: text} }
 func forbidden(text string) error  { return &httpError{status: http.StatusForbidden, text: text} }
+
+const lost = "The database cannot be reached, or the connection to it was lost. Try again."
 
 const noTables = "The tables are missing, or of another version than this console: run `pgqueue migrate up`."
 
@@ -52,11 +58,11 @@ func explain(err error) *httpError {
 	if refused, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return &httpError{http.StatusRequestEntityTooLarge, "That is more than a form may hold.", refused}
 	}
-	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		return &httpError{http.StatusServiceUnavailable, "The database cannot be reached.", err}
-	}
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return ofPostgres(refused, err)
+	}
+	if unreachable(err) {
+		return &httpError{http.StatusServiceUnavailable, lost, err}
 	}
 	return &httpError{http.StatusInternalServerError, "Something went wrong. The log of the console says what.", err}
 }
@@ -81,8 +87,19 @@ func ofPgqueue(err error) int {
 	}
 }
 
+// unreachable says whether an error is of the connection and not of what was asked: there is none, or it was cut off.
+func unreachable(err error) bool {
+	connect, _ := errors.AsType[*pgconn.ConnectError](err)
+	network, _ := errors.AsType[*net.OpError](err)
+	return connect != nil || network != nil || errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET)
+}
+
 // ofPostgres explains what an administrator of the database can mend.
 func ofPostgres(refused *pgconn.PgError, err error) *httpError {
+	if strings.HasPrefix(refused.Code, "08") { // the connection failed, as a pooler says it
+		return &httpError{http.StatusServiceUnavailable, lost, err}
+	}
 	switch refused.Code {
 	case "42P01", "42883", "42703", "3F000": // no such table, function, column, schema
 		return &httpError{http.StatusServiceUnavailable, noTables, err}
@@ -92,8 +109,8 @@ func ofPostgres(refused *pgconn.PgError, err error) *httpError {
 		return &httpError{http.StatusServiceUnavailable, "This database is read-only, a standby perhaps: actions need the primary.", err}
 	case "57014": // query_canceled, by statement_timeout
 		return &httpError{http.StatusGatewayTimeout, "The database took too long: a statement_timeout ended the query.", err}
-	case "57P01", "57P02", "57P03", "53300": // it stops, starts, or has no connection left
-		return &httpError{http.StatusServiceUnavailable, "The database cannot be reached.", err}
+	case "57P01", "57P02", "57P03", "57P04", "57P05", "53300": // it stops, starts, ended the session, or has no connection left
+		return &httpError{http.StatusServiceUnavailable, lost, err}
 	case "55P03", "40P01", "40001": // a lock was not to be had, a deadlock, a conflict
 		return &httpError{http.StatusConflict, "Somebody else holds what this would change. Try again.", err}
 	default:

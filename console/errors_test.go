@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -48,6 +50,11 @@ func TestErrorsHaveAStatus(t *testing.T) {
 		{&pgconn.PgError{Code: "42501", Message: "MARK"}, 403, false},
 		{&pgconn.PgError{Code: "25006", Message: "MARK"}, 503, false},
 		{&pgconn.PgError{Code: "57P03", Message: "MARK"}, 503, false},
+		{&pgconn.PgError{Code: "57P05", Message: "MARK"}, 503, false},
+		{&pgconn.PgError{Code: "08P01", Message: "MARK"}, 503, false},
+		{fmt.Errorf("MARK: %w", pgconn.ErrConnClosed), 503, false},
+		{fmt.Errorf("MARK: %w", io.ErrUnexpectedEOF), 503, false},
+		{fmt.Errorf("MARK: %w", &net.OpError{Op: "MARK", Err: errors.New("MARK")}), 503, false},
 		{&pgconn.PgError{Code: "55P03", Message: "MARK"}, 409, false},
 		{&pgconn.PgError{Code: "22P02", Message: "MARK"}, 500, false},
 		{errors.New("MARK"), 500, false},

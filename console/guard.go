@@ -162,14 +162,10 @@ func (c *Console) serve(route route, w http.ResponseWriter, r *http.Request) {
 	defer cancel(nil)
 	stop := context.AfterFunc(c.closed, func() { cancel(errClosed) })
 	defer stop()
-	deadline := time.AfterFunc(c.config.Timeout, func() { cancel(errTooSlow) })
-	defer deadline.Stop()
-	request := &request{Request: r.WithContext(ctx), w: w, console: c, identity: identity, deadline: deadline}
-	err := request.admit(route)
-	if err == nil {
-		request.unmark(route)
-		err = route.handle(request)
-	}
+	request := &request{Request: r.WithContext(ctx), w: w, console: c, identity: identity}
+	request.deadline = time.AfterFunc(request.timeout(), func() { cancel(errTooSlow) })
+	defer request.deadline.Stop()
+	err := request.answer(route)
 	switch cause := context.Cause(ctx); {
 	case err == nil:
 	case r.Context().Err() != nil:

@@ -172,14 +172,16 @@ func editablePayload(r *request, job *pgqueue.JobDetail) (text, reason string) {
 	if sealed, ok := job.Sealed["payload"]; ok {
 		return "", "The payload is " + sealed.String() + ". What you write replaces all of it."
 	}
-	if !bytes.Equal(r.redacted(aboutJob(job, "payload"), job.Payload), job.Payload) {
+	if !sameJSON(r.redacted(aboutJob(job, "payload"), job.Payload), job.Payload) {
 		return "", "Parts of the payload are not shown here. What you write replaces all of it."
 	}
-	var indented bytes.Buffer
-	if json.Indent(&indented, job.Payload, "", "  ") != nil {
-		return string(job.Payload), ""
-	}
-	return indented.String(), ""
+	return indented(job.Payload), ""
+}
+
+// sameJSON tells whether two documents differ in nothing but blanks between their parts, which a RedactFunc may have changed.
+func sameJSON(a, b json.RawMessage) bool {
+	var compactA, compactB bytes.Buffer
+	return json.Compact(&compactA, a) == nil && json.Compact(&compactB, b) == nil && bytes.Equal(compactA.Bytes(), compactB.Bytes())
 }
 
 // runJobAction does it, if the job still is what the one who asks has seen.

@@ -20,9 +20,13 @@ func cancelJob(r *request, id int64, version pgqueue.Version) error {
 	return err
 }
 
-// deleteJob deletes a job, and one that runs only if the form says that this is known.
+// deleteJob deletes a job in the state that the form shows, and one that runs only if the form says that this is known.
 func deleteJob(r *request, id int64, version pgqueue.Version) error {
-	options := []pgqueue.ActionOption{pgqueue.IfVersion(version)}
+	state := r.PostForm.Get("state")
+	if state == "" {
+		return badRequest("The form does not say in which state the job was. Nothing was changed.")
+	}
+	options := []pgqueue.ActionOption{pgqueue.IfVersion(version), pgqueue.IfState(pgqueue.JobState(state))}
 	if r.PostForm.Get("running") == "yes" {
 		options = append(options, pgqueue.EvenIfRunning())
 	}

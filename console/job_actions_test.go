@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -61,6 +62,37 @@ func withVersion(form url.Values, version string) url.Values {
 	return full
 }
 
+// inState is a form that was made for a job in that state.
+func inState(form url.Values, state pgqueue.JobState) url.Values {
+	full := url.Values{"state": {string(state)}}
+	for name, values := range form {
+		full[name] = values
+	}
+	return full
+}
+
+// A form that was made for a dead job does not delete it when somebody has retried it meanwhile: neither attempt nor input tell of that.
+func TestAnOldFormDeletesNoJobThatWasRetried(t *testing.T) {
+	t.Parallel()
+	db := pgqueuetest.New(t)
+	c := newConsole(t, db)
+	jobIn(t, db.Pool, 1, pgqueue.JobDead)
+	form := url.Values{"version": {"3.2"}, "state": {"dead"}}
+	c.post("/jobs/1/retry", form).want(t, http.StatusSeeOther)
+	page := c.post("/jobs/1/delete", form).want(t, http.StatusConflict)
+	if !strings.Contains(page.body, "it is pending, no longer dead") {
+		t.Errorf("the page does not say what has changed: %s", page.short())
+	}
+	if job, err := db.Client(t).Get(t.Context(), db.Pool, 1); err != nil || job.State != pgqueue.JobPending {
+		t.Errorf("the job is %+v, %v", job, err)
+	}
+	if log := auditOf(t, c, 1); len(log) != 1 {
+		t.Errorf("the audit log has %+v", log)
+	}
+	c.post("/jobs/1/delete", url.Values{"version": {"3.2"}}).want(t, http.StatusBadRequest)
+	c.post("/jobs/1/delete", url.Values{"version": {"3.2"}, "state": {"pending"}}).want(t, http.StatusSeeOther)
+}
+
 // auditOf are the entries of the audit log about a job.
 func auditOf(t testing.TB, c *testConsole, id int64) []pgqueue.AuditRecord {
 	t.Helper()
@@ -91,6 +123,7 @@ func TestC140_EveryActionInEveryState(t *testing.T) {
 			jobIn(t, db.Pool, id, state)
 			path := "/jobs/" + strconv.FormatInt(id, 10)
 			name := fmt.Sprintf("%s of a job that is %s", action, state)
+			form = inState(form, state)
 			before := storedJob(t, db.Pool, id)
 			works := slices.Contains(works, action)
 
@@ -130,6 +163,7 @@ func TestC140_EveryActionInEveryState(t *testing.T) {
 		}
 	}
 	for action, form := range actionForms() { // of a job that there never was
+		form = inState(form, pgqueue.JobDead)
 		if got := c.post("/jobs/999999/"+action, withVersion(form, "3.2")); got.status != http.StatusNotFound {
 			t.Errorf("%s of no job: %d", action, got.status)
 		}
@@ -144,8 +178,8 @@ func TestC140_ARunningJobIsDeletedOnlyKnowingly(t *testing.T) {
 	db := pgqueuetest.New(t)
 	c := newConsole(t, db)
 	jobIn(t, db.Pool, 1, pgqueue.JobRunning)
-	c.post("/jobs/1/delete", url.Values{"version": {"3.2"}}).want(t, http.StatusConflict)
-	got := c.post("/jobs/1/delete", url.Values{"version": {"3.2"}, "running": {"yes"}}).want(t, http.StatusSeeOther)
+	c.post("/jobs/1/delete", url.Values{"version": {"3.2"}, "state": {"running"}}).want(t, http.StatusConflict)
+	got := c.post("/jobs/1/delete", url.Values{"version": {"3.2"}, "state": {"running"}, "running": {"yes"}}).want(t, http.StatusSeeOther)
 	if storedJob(t, db.Pool, 1) != "" || got.header.Get("Location") != "/jobs?done=delete" {
 		t.Errorf("%s, then %s", storedJob(t, db.Pool, 1), got.header.Get("Location"))
 	}

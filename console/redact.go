@@ -38,11 +38,7 @@ func (r *request) shown(about Redaction, value json.RawMessage, limit int) pgque
 	if limit > 0 && size > limit {
 		return cut(string(value), size, limit)
 	}
-	var indented bytes.Buffer
-	if json.Indent(&indented, value, "", "  ") != nil {
-		return pgqueue.Excerpt{Text: string(value), Size: size}
-	}
-	return pgqueue.Excerpt{Text: indented.String(), Size: size}
+	return pgqueue.Excerpt{Text: indented(value), Size: size}
 }
 
 // shownExcerpt is what may be shown of a value of which only a beginning may have been read: one of a list, or one of Peek's Cut.

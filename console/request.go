@@ -55,7 +55,7 @@ func (r *request) redirect(path string, query url.Values) error {
 // id is the number in a wildcard of the route: {id}. What is no number is a page that does not exist.
 func (r *request) id(wildcard string) (int64, error) {
 	id, err := strconv.ParseInt(r.PathValue(wildcard), 10, 64)
-	if err != nil {
+	if err != nil || strconv.FormatInt(id, 10) != r.PathValue(wildcard) { // 017 and +17 are no second addresses of 17
 		return 0, notFound("There is no such job.")
 	}
 	return id, nil

@@ -382,3 +382,18 @@ func TestThePageListsTheChecks(t *testing.T) {
 		seen[c.ID] = true
 	}
 }
+
+// A version that may not be read is unknown, and not none; and what one missing right keeps from many checks is said once.
+func TestTheReportOfAStranger(t *testing.T) {
+	t.Parallel()
+	report := &Report{Schema: "pgqueue", VersionUnknown: true, Latest: 5, Skipped: []Skipped{{"a", "no right"}, {"b", "no time"}, {"c", "no right"}, {"a", "no right"}}}
+	text := report.String()
+	for _, want := range []string{"version unknown (this binary knows 5)", "\n  a, c: no right\n  b: no time\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it does not say %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "version 0") {
+		t.Errorf("%s", text)
+	}
+}

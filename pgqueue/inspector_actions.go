@@ -37,15 +37,21 @@ func ParseVersion(text string) (Version, error) {
 	return Version{Attempt: int(a), Generation: int(g)}, nil
 }
 
-// ChangedError is returned by an action with [IfVersion] on a job that has another version by now. Nothing was changed.
+// ChangedError is returned by an action with [IfVersion] on a job that has another version by now, and with [IfState] on one in another
+// state. Nothing was changed.
 type ChangedError struct {
 	ID   int64
 	Want Version
 	Have Version
+	// WantState and HaveState are set where the state is what differs.
+	WantState, HaveState JobState
 }
 
-// Error names both versions.
+// Error names both versions, or both states.
 func (e *ChangedError) Error() string {
+	if e.WantState != e.HaveState {
+		return fmt.Sprintf("job %d has changed: it is %s, no longer %s", e.ID, e.HaveState, e.WantState)
+	}
 	return fmt.Sprintf("job %d has changed: it is at attempt %d of input %d, no longer at attempt %d of input %d",
 		e.ID, e.Have.Attempt, e.Have.Generation, e.Want.Attempt, e.Want.Generation)
 }
@@ -67,6 +73,7 @@ type ActionOption func(*actionSettings)
 
 type actionSettings struct {
 	version *Version
+	state   JobState // empty: any
 	running bool
 }
 
@@ -74,6 +81,13 @@ type actionSettings struct {
 // [*ChangedError].
 func IfVersion(version Version) ActionOption {
 	return func(s *actionSettings) { s.version = &version }
+}
+
+// IfState lets [Inspector.Delete] delete a job only if it is in that state; otherwise it is a [*ChangedError]. A retry changes neither
+// attempt nor input, so [IfVersion] alone would let somebody who looks at a dead job delete one that waits to run again. Other actions
+// take jobs in certain states alone, and ignore this.
+func IfState(state JobState) ActionOption {
+	return func(s *actionSettings) { s.state = state }
 }
 
 // EvenIfRunning lets [Inspector.Delete] delete a job that runs.
@@ -185,13 +199,28 @@ func (i *Inspector) Delete(ctx context.Context, id int64, options ...ActionOptio
 	}
 	for range deleteRounds {
 		var state string
-		err := i.audited(ctx, AuditEntry{Action: ActionDelete, Jobs: []int64{id}}, func(q Querier) error {
+		remove := func(q Querier) error {
 			var err error
-			if state, err = i.store.DeleteOne(ctx, q, id, s.running, attempt, generation); err == nil && state == "" {
+			if state, err = i.store.DeleteOne(ctx, q, id, s.running, attempt, generation); err != nil {
+				return err
+			}
+			if state == "" || s.state != "" && JobState(state) != s.state {
 				return errNothingDone
 			}
-			return err
-		})
+			return nil
+		}
+		entry := AuditEntry{Action: ActionDelete, Jobs: []int64{id}}
+		var err error
+		if s.state == "" {
+			err = i.audited(ctx, entry, remove)
+		} else { // in a transaction in any case: what turns out to be in another state is put back
+			err = i.inTx(ctx, func(tx pgx.Tx) error {
+				if err := remove(tx); err != nil {
+					return err
+				}
+				return i.tell(ctx, tx, entry)
+			})
+		}
 		switch {
 		case err == nil:
 			return nil
@@ -220,6 +249,8 @@ func whyNotDeleted(id int64, found []jobstore.Target, s actionSettings) error {
 	job := found[0]
 	if have := (Version{job.Attempt, job.Generation}); s.version != nil && have != *s.version {
 		return &ChangedError{ID: id, Want: *s.version, Have: have}
+	} else if state := JobState(job.State); s.state != "" && state != s.state {
+		return &ChangedError{ID: id, Want: have, Have: have, WantState: s.state, HaveState: state}
 	}
 	if JobState(job.State) == JobRunning && !s.running {
 		return ErrJobRunning

@@ -25,3 +25,8 @@ func (a *app) completionCommand() *cobra.Command {
 		},
 	}
 }
+
+// completes lets a shell complete the values of a flag.
+func completes(command *cobra.Command, flag string, values ...string) {
+	_ = command.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that there is not
+}

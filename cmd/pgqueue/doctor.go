@@ -63,6 +63,7 @@ The exit code is 7 if there is a finding of at least --fail-on.`,
 	}
 	set := command.Flags()
 	set.StringVar(&flags.failOn, "fail-on", "error", "the least severity that gives exit code 7: info, warning, error or never")
+	completes(command, "fail-on", "info", "warning", "error", "never")
 	set.StringArrayVar(&flags.roles, "role", nil, "a role and what it is meant to do, NAME=PURPOSE,…; purposes: worker, producer, operator, watcher, viewer (repeatable)")
 	set.StringSliceVar(&flags.purposes, "purpose", nil, "what the role of this connection is meant to do")
 	set.StringSliceVar(&flags.only, "only", nil, "make only the checks with these ids")

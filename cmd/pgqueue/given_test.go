@@ -90,10 +90,11 @@ func TestMistakesInOurWords(t *testing.T) {
 		"--id is a number from 1 on":                "jobs list --id 0",
 		"no job has another":                        "jobs list --id 3,-1",
 		"--min-id is a number from 1 on":            "jobs list --min-id -5",
-		"--batch-size and --limit must be":          "jobs retry --all-matching --state dead --batch-size 0",
+		"--batch-size must be at least 1":           "jobs retry --all-matching --state dead --batch-size 0",
 		"--window must be longer":                   "top --window 0s",
 		"--catch-up-limit":                          "schedules put tick --spec @hourly --kind k --catch-up-limit 3",
 		"--job is a number from 1 on":               "audit --job 0",
+		"--until must be in the future":             "queues pause mail --until -1h",
 		"has no command \"bogus\"":                  "help bogus",
 		"pgqueue jobs has no command \"bogus\"":     "help jobs bogus",
 	} {

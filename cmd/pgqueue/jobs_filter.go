@@ -56,6 +56,11 @@ func (f *filterFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.code, "code", "", "code of the last error")
 	flags.StringVar(&f.payload, "payload", "", `JSON that the payload contains, such as '{"user": {"id": 7}}', or @FILE with it`)
 	flags.StringVar(&f.worker, "worker", "", "worker of the latest attempt")
+	completes(cmd, "state", "pending", "running", "succeeded", "failed", "dead", "cancelled")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { // before anything is connected
+		_, err := f.given(cmd)
+		return err
+	}
 }
 
 // given are the flags of the filter that were given, see givenValue for those that are empty. A number that is none of a job is refused, too,

@@ -38,6 +38,7 @@ With --json each job is one line on standard output; what to go on with is a lin
 	f.add(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.order, "order", string(pgqueue.OrderNewest), "newest, oldest; latest-ended, first-ended (failed and dead jobs); next-due (pending jobs of one queue)")
+	completes(cmd, "order", string(pgqueue.OrderNewest), string(pgqueue.OrderOldest), "latest-ended", "first-ended", "next-due")
 	flags.IntVar(&f.limit, "limit", 50, "how many jobs to list")
 	flags.StringVar(&f.cursor, "cursor", "", "where to go on, as an earlier list said")
 	flags.IntVar(&f.scan, "scan", 100_000, "at how many jobs to look at most where no index helps")

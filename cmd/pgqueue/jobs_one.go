@@ -98,8 +98,8 @@ func (f *actionFlags) check(cmd *cobra.Command, action *jobAction, ids int) erro
 		return usage("--all-matching needs a filter, such as --queue or --state; all jobs there are would be --min-id 1")
 	case f.allMatching && f.version != "":
 		return usage("--if-version is for one job")
-	case f.allMatching && (f.batchSize < 1 || f.limit < 0 || cmd.Flags().Changed("limit") && f.limit == 0):
-		return usage("--batch-size and --limit must be at least 1")
+	case f.allMatching && (f.batchSize < 1 || f.limit < 0):
+		return usage("--batch-size must be at least 1, and --limit not negative")
 	case f.allMatching:
 		return nil
 	case len(given) > 0:

@@ -24,7 +24,7 @@ func TestRoles(t *testing.T) {
 		}
 	}
 	jobExec(t, db, `CREATE ROLE stranger LOGIN; GRANT USAGE ON SCHEMA pgqueue TO stranger; CREATE ROLE lone_operator LOGIN IN ROLE pgqueue_operator;
-		CREATE ROLE clerk LOGIN IN ROLE pgqueue_producer, pgqueue_recorder; CREATE ROLE timekeeper LOGIN IN ROLE pgqueue_timekeeper`)
+		CREATE ROLE clerk LOGIN IN ROLE pgqueue_producer, pgqueue_recorder; CREATE ROLE janitor LOGIN IN ROLE pgqueue_operator, pgqueue_viewer; GRANT DELETE ON pgqueue.jobs, pgqueue.history TO janitor; CREATE ROLE timekeeper LOGIN IN ROLE pgqueue_timekeeper`)
 	as := func(role string) *cli {
 		address, err := url.Parse(db.URL)
 		if err != nil {
@@ -51,18 +51,24 @@ func TestRoles(t *testing.T) {
 	operator.run("queues", "resume", "mail").want(exitOK).says("queue mail: resumed")
 
 	as("shop").run("enqueue", "task").want(exitFailed).says("record_action") // a producer without the audit log
-	as("clerk").run("enqueue", "task").want(exitOK)
+	enqueued := decoded[enqueuedView](as("clerk").run("enqueue", "task", "--json").want(exitOK))
 	timekeeper := as("timekeeper")
 	timekeeper.run("schedules", "put", "tick", "--spec", "@every 10m", "--kind", "task").want(exitOK)
 	timekeeper.run("schedules", "disable", "tick").want(exitOK)
 	timekeeper.run("schedules", "trigger", "tick").want(exitOK)
 	timekeeper.run("schedules", "list").want(exitOK).says("tick")
 	watcher := as("dashboard")
-	watcher.run("queues", "list").want(exitOK)
+	watcher.run("queues", "list").want(exitFailed).says("--purpose viewer")
+	watcher.run("top", "--once").want(exitFailed).says("--purpose viewer")
 	watcher.run("kinds", "paused").want(exitOK)
 	watcher.run("workers", "list").want(exitOK)
-	watcher.run("jobs", "why", "1").want(exitOK)
+	watcher.run("jobs", "why", number(enqueued.ID)).want(exitOK)
 	watcher.run("jobs", "list").want(exitFailed).says("--purpose viewer")
+	if r := watcher.run("jobs", "count", "--exact").want(exitFailed).says("count jobs: "); strings.Contains(r.err, "delete jobs") {
+		t.Errorf("a count says %s", r.err)
+	}
+	as("janitor").run("jobs", "delete", "--all-matching", "--state", "dead", "--yes").want(exitOK)
+	as("janitor").run("jobs", "delete", number(enqueued.ID)).want(exitOK)
 	as("on_call").run("jobs", "retry", "--all-matching", "--state", "dead", "--yes").want(exitOK)
 	as("on_call").run("queues", "history", "slim", "mail").want(exitFailed).says("on queues")
 }

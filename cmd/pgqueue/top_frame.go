@@ -41,7 +41,7 @@ func topFrame(report *topReport, layout topLayout) string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if layout.trouble != "" {
-		add("! %s", visible(layout.trouble))
+		add("! %s", ends(visible(layout.trouble), layout.width-2))
 	}
 	if report == nil {
 		if layout.trouble == "" {
@@ -65,7 +65,7 @@ func topFrame(report *topReport, layout topLayout) string {
 	add("now      %s ready, %s running, %s retrying, %s failed, %s dead", countText(ready), countText(running), countText(retrying), countText(failed), countText(dead))
 	add("")
 	workers := topWorkers(report)
-	queues := topQueues(report, layout.order)
+	queues := topQueues(report, layout.order, layout.nameWidth())
 	if layout.height > 0 { // the workers get what they need, up to a third, and the queues the rest
 		room := max(layout.height-len(lines)-3, 4) // two empty lines and the line of keys
 		forWorkers := min(len(workers), max(room/3, 2))
@@ -90,7 +90,26 @@ func shorter(lines []string, most int) []string {
 	return append(lines[:most-1:most-1], fmt.Sprintf("… and %d more", len(lines)-most+1))
 }
 
-func topQueues(report *topReport, order topOrder) []string {
+// nameWidth is how long the name of a queue may be, so that on a narrow terminal the numbers behind it are seen.
+func (l *topLayout) nameWidth() int {
+	const longest, shortest, numbers = 40, 10, 28
+	if l.width == 0 || l.height == 0 {
+		return longest
+	}
+	return min(max(l.width-numbers, shortest), longest)
+}
+
+// ends is a text that fits: where it is too long, its beginning and its end, since that is where an error says why.
+func ends(text string, most int) string {
+	all := []rune(text)
+	if most < 10 || len(all) <= most {
+		return text
+	}
+	head := most / 3
+	return string(all[:head]) + "…" + string(all[len(all)-(most-head-1):])
+}
+
+func topQueues(report *topReport, order topOrder, nameWidth int) []string {
 	type row struct {
 		stats    *pgqueue.QueueStats
 		activity pgqueue.QueueActivity
@@ -122,7 +141,7 @@ func topQueues(report *topReport, order topOrder) []string {
 			paused = "paused"
 		}
 		cells = append(cells, []string{
-			shortened(visible(q.Queue), 40), countText(r.ready), oldest, countText(q.Running), countText(q.Expired), countText(q.Retrying), countText(q.Failed),
+			shortened(visible(q.Queue), nameWidth), countText(r.ready), oldest, countText(q.Running), countText(q.Expired), countText(q.Retrying), countText(q.Failed),
 			countText(q.Dead), rate(r.activity.PerSecond), span(r.activity.Wait.P95), span(r.activity.Run.P95), paused,
 		})
 	}

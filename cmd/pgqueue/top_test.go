@@ -60,7 +60,7 @@ func TestTopFrameSaysWhatMattersFirst(t *testing.T) {
 		t.Errorf("the frame is\n%s", frame)
 	}
 	for order, first := range map[topOrder]string{byLag: "q499", byDepth: "q000", byRate: "q006", byName: "q000"} {
-		lines := topQueues(aReport(500, 0), order)
+		lines := topQueues(aReport(500, 0), order, 40)
 		if !strings.HasPrefix(lines[1], first) {
 			t.Errorf("by %s the first queue is %q, want %s", order, lines[1], first)
 		}
@@ -117,4 +117,23 @@ func TestTopWritesReportsUntilItIsStopped(t *testing.T) {
 	if got := <-code; got != exitOK {
 		t.Errorf("top ended with %d", got)
 	}
+}
+
+// On a narrow terminal the numbers are seen, and of a long error its end.
+func TestTopOnANarrowTerminal(t *testing.T) {
+	t.Parallel()
+	report := &topReport{Activity: &pgqueue.Activity{}, Queues: []pgqueue.QueueStats{{Queue: strings.Repeat("q", 60), Running: pgqueue.Count{N: 777}}}}
+	text := topFrame(report, topLayout{width: 40, height: 20, trouble: "list queues: " + strings.Repeat("x", 200) + ": connection refused"})
+	if !strings.Contains(text, " 777") || !strings.Contains(text, "connection refused\n") || !strings.Contains(text, "! list queu") {
+		t.Errorf("%s", text)
+	}
+}
+
+// Shells complete what flags with a few values take.
+func TestValuesAreCompleted(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t, nil)
+	c.run("__complete", "jobs", "list", "--state", "").want(exitOK).says("pending", "cancelled")
+	c.run("__complete", "jobs", "list", "--order", "").want(exitOK).says("next-due")
+	c.run("__complete", "doctor", "--fail-on", "").want(exitOK).says("never")
 }
