@@ -110,10 +110,10 @@ func (b *bulk) narrow() error {
 	return nil
 }
 
-// Everything tells whether nothing but states narrows the filter: all queues are meant.
+// Everything tells whether nothing but states narrows the filter, and the bound of untilNow: all queues are meant.
 func (b *bulk) Everything() bool {
 	f := b.Filter
-	return f.Queue == "" && f.Kind == "" && f.Key == "" && len(f.Tags) == 0 && f.Priority == 0 && f.MinID == 0 && f.MaxID == 0 && f.IDs == nil &&
+	return f.Queue == "" && f.Kind == "" && f.Key == "" && len(f.Tags) == 0 && f.Priority == 0 && f.MinID == 0 && f.IDs == nil &&
 		f.Created == (pgqueue.TimeRange{}) && f.Finished == (pgqueue.TimeRange{}) && f.Due == (pgqueue.TimeRange{}) &&
 		f.ErrorCode == "" && len(f.Payload) == 0 && f.ClaimedBy == ""
 }

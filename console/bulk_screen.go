@@ -70,6 +70,9 @@ func confirmBulk(r *request) error {
 	if err := b.check(r.Context(), r.inspector()); err != nil {
 		return err
 	}
+	if err := b.untilNow(r); err != nil {
+		return err
+	}
 	page := &bulkPage{
 		bulk: b, Facts: r.filterFacts(b.Filter), Hidden: b.hidden(), Ticket: r.console.operations.ticket(r.identity.Name),
 		Spreadings:    durationChoices(b.Spread, "no: at once", time.Minute, 10*time.Minute, time.Hour, 6*time.Hour, 24*time.Hour),
@@ -106,6 +109,22 @@ func confirmBulk(r *request) error {
 	}
 	page.Sample, page.More = list.Jobs, list.Next != ""
 	return r.page(http.StatusOK, "bulk_confirm", "jobs", b.Title, page)
+}
+
+// untilNow bounds the action by the newest job of this moment: what is enqueued while somebody reads the page was never counted, and is not
+// meant. Selected jobs are bounded by themselves, and an operation that goes on by its cursor keeps its filter.
+func (b *bulk) untilNow(r *request) error {
+	if b.Filter.MaxID != 0 || b.Filter.IDs != nil || b.Resume != "" {
+		return nil
+	}
+	newest, err := r.inspector().List(r.Context(), pgqueue.Filter{}, pgqueue.ListOptions{Limit: 1, Preview: -1})
+	if err != nil {
+		return err
+	}
+	if len(newest.Jobs) > 0 {
+		b.Filter.MaxID = newest.Jobs[0].ID
+	}
+	return nil
 }
 
 // count counts what the action would be done to: as far as Counts goes, or to the end.

@@ -160,6 +160,23 @@ func heard(t *testing.T, conn *pgx.Conn, pool *pgxpool.Pool) int {
 }
 
 // Each action does what its page says, to what its page names.
+// What is enqueued while somebody reads the page that asks was not counted there, and is not meant.
+func TestABulkActionEndsWithWhatThePageKnew(t *testing.T) {
+	t.Parallel()
+	db := pgqueuetest.New(t)
+	c := newConsole(t, db)
+	placeJob(t, db, false)
+	placeJob(t, db, false)
+	page := c.get("/bulk/confirm?action=delete&queue=default").want(t, http.StatusOK)
+	form := page.form(t, "/bulk")
+	later := placeJob(t, db, false)
+	form.Set("sure", "yes")
+	state := ended(t, c.begun(c.post("/bulk", form)))
+	if state.State != operationDone || state.Result.Done != 2 || countSQL(t, db.Pool, fmt.Sprintf("pgqueue.jobs WHERE id = %d", later)) != 1 {
+		t.Errorf("%s, %+v; the later job is left: %d", state.State, state.Result, countSQL(t, db.Pool, "pgqueue.jobs"))
+	}
+}
+
 func TestBulkActions(t *testing.T) {
 	t.Parallel()
 	db := pgqueuetest.New(t)

@@ -246,3 +246,54 @@ func TestAFormIsBounded(t *testing.T) {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	c.send(r).want(t, http.StatusBadRequest)
 }
+
+// Whoever follows a link from a chat or a mail has his forms taken that are open already: the browser sends a Lax cookie with such a
+// navigation, and so no other is set. (console/browsertest has the same in a browser.)
+func TestTheCookieComesWithALinkFromElsewhere(t *testing.T) {
+	c := newConsole(t, pgqueuetest.New(t))
+	r := c.request(http.MethodGet, "/", nil)
+	r.Header.Del("Cookie")
+	first := c.send(r).want(t, http.StatusOK).header.Values("Set-Cookie")
+	if len(first) != 1 || !strings.Contains(first[0], "SameSite=Lax") {
+		t.Fatalf("cookies %q", first)
+	}
+	cookie, _, _ := strings.Cut(first[0], ";")
+	r = c.request(http.MethodGet, "/", nil)
+	r.Header.Set("Cookie", cookie)
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	if again := c.send(r).want(t, http.StatusOK).header.Values("Set-Cookie"); len(again) != 0 {
+		t.Errorf("the link gave other cookies: %q", again)
+	}
+}
+
+// Two tabs that are opened at once, before there is a cookie, are given a secret each. The forms of both are taken.
+func TestTwoFirstTabs(t *testing.T) {
+	c := newConsole(t, pgqueuetest.New(t))
+	c.add(route{http.MethodPost, "/x/act", Operator, func(r *request) error { return r.redirect("/", nil) }})
+	c.add(route{http.MethodGet, "/x/form", Operator, func(r *request) error { return r.json(http.StatusOK, r.csrf) }})
+	for _, proto := range []string{"http", "https"} {
+		jar := map[string]string{}
+		var tokens []string
+		for range 2 {
+			r := c.request(http.MethodGet, "/x/form", nil)
+			r.Header.Del("Cookie")
+			r.Header.Set("X-Forwarded-Proto", proto)
+			page := c.send(r).want(t, http.StatusOK)
+			tokens = append(tokens, strings.Trim(page.body, "\"\n"))
+			for _, cookie := range (&http.Response{Header: page.header}).Cookies() {
+				jar[cookie.Name] = cookie.Value
+			}
+		}
+		for i, token := range tokens {
+			r := c.postRequest("/x/act", url.Values{csrfField: {token}})
+			r.Header.Del("Cookie")
+			r.Header.Set("X-Forwarded-Proto", proto)
+			for name, value := range jar {
+				r.AddCookie(&http.Cookie{Name: name, Value: value})
+			}
+			if reply := c.send(r); reply.status != http.StatusSeeOther {
+				t.Errorf("%s: the form of tab %d: status %d", proto, i, reply.status)
+			}
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pgqueue/pgqueue/doctor"
+	"github.com/pgqueue/pgqueue/internal/pgproxy"
 	"github.com/pgqueue/pgqueue/pgqueue"
 	"github.com/pgqueue/pgqueue/pgqueuetest"
 	"github.com/pgqueue/pgqueue/schedule"
@@ -104,4 +105,39 @@ func TestARequestThatTakesTooLong(t *testing.T) {
 	c.add(route{http.MethodGet, "/x/download", Viewer, func(r *request) error { r.allow(time.Minute); return sleeps(r) }})
 	c.get("/x/page").want(t, http.StatusGatewayTimeout)
 	c.get("/x/download").want(t, http.StatusOK)
+}
+
+// A connection that is cut while it is waited for is the database's going away, on a page and in a bulk action, and no riddle.
+func TestAConnectionThatIsCut(t *testing.T) {
+	db := pgqueuetest.New(t)
+	config := db.Pool.Config().Copy()
+	proxy, err := pgproxy.Start(pgconn.NetworkAddress(config.ConnConfig.Host, config.ConnConfig.Port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	config.ConnConfig.Host, config.ConnConfig.Port, config.ConnConfig.Fallbacks, config.ConnConfig.TLSConfig = proxy.Host(), proxy.Port(), nil, nil
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	c := newConsole(t, db, func(config *Config) { config.Pool, config.Logger = pool, discard() })
+	const query = "SELECT pg_sleep(60) /* cut */"
+	c.add(route{http.MethodGet, "/x/asks", Viewer, func(r *request) error {
+		_, err := r.console.config.Pool.Exec(r.Context(), query)
+		return fmt.Errorf("x: %w: %s", err, problemOf(err))
+	}})
+	ended := make(chan *reply, 1)
+	go func() { ended <- c.get("/x/asks") }()
+	for countSQL(t, db.Pool, "pg_stat_activity WHERE state = 'active' AND query = '"+query+"'") == 0 {
+		<-time.After(10 * time.Millisecond)
+	}
+	proxy.Cut()
+	if reply := <-ended; reply.status != http.StatusServiceUnavailable || !strings.Contains(reply.body, "connection to it was lost") {
+		t.Errorf("status %d: %s", reply.status, reply.short())
+	}
+	if text := problemOf(io.ErrUnexpectedEOF); text != lost {
+		t.Errorf("a bulk action says %q", text)
+	}
 }

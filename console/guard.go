@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"path"
 	"runtime/debug"
 	"strings"
@@ -119,7 +120,7 @@ func (r *request) find() error {
 	if strings.HasSuffix(requested, "/") && clean != "/" {
 		clean += "/"
 	}
-	if requested != clean || r.Method == http.MethodConnect {
+	if requested != clean || needlessEscape(requested) || r.Method == http.MethodConnect {
 		return notFound("There is no such page.")
 	}
 	if _, pattern := r.console.mux.Handler(r.Request); pattern != "" {
@@ -138,6 +139,23 @@ func (r *request) find() error {
 	r.w.Header().Set("Allow", strings.Join(allowed, ", "))
 	return &httpError{status: http.StatusMethodNotAllowed, text: "This address takes " + strings.Join(allowed, " and ") + "."}
 }
+
+// needlessEscape says whether a path has an escape for a character that needs none: %31 for 1. The same page would have two addresses.
+func needlessEscape(escaped string) bool {
+	for rest := escaped; ; {
+		at := strings.IndexByte(rest, '%')
+		if at < 0 || len(rest) < at+3 {
+			return false
+		}
+		char, err := url.PathUnescape(rest[at : at+3])
+		if err != nil || char == "-" || char == "." || char == "_" || char == "~" || isAlphanumeric(char[0]) {
+			return true
+		}
+		rest = rest[at+3:]
+	}
+}
+
+func isAlphanumeric(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 // mount makes the handler of the whole table. What is in no route is an error page.
 func (c *Console) mount() *http.ServeMux {
