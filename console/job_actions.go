@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 
 	"github.com/pgqueue/pgqueue/pgqueue"
 )
@@ -125,6 +126,23 @@ type jobConfirm struct {
 	Payload       string // of Edits, to begin with
 	PayloadReason string // why there is none to begin with
 	Priorities    []int
+	// Problem is why what was typed into Typed, the fields of the form, was refused.
+	Problem string
+	Typed   url.Values
+}
+
+// Due, Priority and MaxAttempts are what the fields hold: what was typed, or how it is.
+func (p *jobConfirm) Due() string      { return p.typed("due", "now") }
+func (p *jobConfirm) Priority() string { return p.typed("priority", strconv.Itoa(p.Job.Priority)) }
+func (p *jobConfirm) MaxAttempts() string {
+	return p.typed("max_attempts", strconv.Itoa(p.Job.MaxAttempts))
+}
+
+func (p *jobConfirm) typed(field, otherwise string) string {
+	if p.Typed.Has(field) {
+		return p.Typed.Get(field)
+	}
+	return otherwise
 }
 
 // confirmJobAction asks before an action.
@@ -137,6 +155,12 @@ func confirmJobAction(r *request) error {
 	if !ok {
 		return notFound("There is no such action.")
 	}
+	return askForJobAction(r, id, action, "", nil)
+}
+
+// askForJobAction shows the form of an action: anew, or again with what was typed into it and the problem with that. The form then is still
+// about the job as it was seen when it was made.
+func askForJobAction(r *request, id int64, action *jobAction, problem string, typed url.Values) error {
 	limit := 0
 	if action.edits {
 		limit = pgqueue.DefaultMaxPayload
@@ -156,7 +180,12 @@ func confirmJobAction(r *request) error {
 	if action.edits {
 		page.Payload, page.PayloadReason = editablePayload(r, job)
 	}
-	return r.page(http.StatusOK, "job_confirm", "jobs", page.Title, page)
+	if problem == "" {
+		return r.page(http.StatusOK, "job_confirm", "jobs", page.Title, page)
+	}
+	page.Problem, page.Typed, page.Version = problem, typed, typed.Get("version")
+	page.Payload = page.typed("payload", page.Payload)
+	return r.page(http.StatusBadRequest, "job_confirm", "jobs", page.Title, page)
 }
 
 // editablePayload is the payload for a text field. Where not all of it may be shown, or can be read, the field begins empty: what is sent is
@@ -195,8 +224,11 @@ func runJobAction(r *request, action *jobAction) error {
 		return badRequest("The form does not say which version of the job it is about. Nothing was changed.")
 	}
 	if err := action.do(r, id, version); err != nil {
-		if explain(err).status == http.StatusConflict {
+		switch known := explain(err); {
+		case known.status == http.StatusConflict:
 			return jobConflict(r, id, err)
+		case errors.Is(err, pgqueue.ErrInvalid): // nobody types a payload twice
+			return askForJobAction(r, id, action, known.text, r.PostForm)
 		}
 		return err
 	}
@@ -217,12 +249,13 @@ type jobConflictPage struct {
 	Other   string // address of a job that is in the way
 	OtherID int64
 	Actions []jobActionLink
+	Typed   string // the payload that was sent, so that it is not lost
 }
 
 // jobConflict answers 409: nothing was changed, why, and how the job is now.
 func jobConflict(r *request, id int64, err error) error {
 	known := explain(err)
-	page := &jobConflictPage{ID: id, Text: known.text, Address: r.url("/jobs/"+idText(id), nil)}
+	page := &jobConflictPage{ID: id, Text: known.text, Address: r.url("/jobs/"+idText(id), nil), Typed: r.PostForm.Get("payload")}
 	if taken, ok := errors.AsType[*pgqueue.KeyTakenError](err); ok {
 		page.Other, page.OtherID = r.url("/jobs/"+idText(taken.Other), nil), taken.Other
 	}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"slices"
@@ -69,6 +70,38 @@ func inState(form url.Values, state pgqueue.JobState) url.Values {
 		full[name] = values
 	}
 	return full
+}
+
+// What was typed is not lost: where it is refused the form comes back with it, and where somebody else was faster it is shown.
+func TestWhatWasTypedIsNotLost(t *testing.T) {
+	t.Parallel()
+	db := pgqueuetest.New(t)
+	c := newConsole(t, db)
+	jobIn(t, db.Pool, 1, pgqueue.JobPending)
+	for action, typed := range map[string]url.Values{
+		"edit":         {"payload": {`{"typed": "by hand",}`}},
+		"reschedule":   {"due": {"typed-by-hand"}},
+		"priority":     {"priority": {"9"}},
+		"max-attempts": {"max_attempts": {"-77"}},
+	} {
+		page := c.post("/jobs/1/"+action, withVersion(typed, "3.2")).want(t, http.StatusBadRequest)
+		again := page.form(t, "/jobs/1/"+action)
+		for field := range typed {
+			if action == "priority" { // which offers what there is
+				continue
+			}
+			if !strings.Contains(page.body, html.EscapeString(typed.Get(field))) {
+				t.Errorf("%s: the form does not hold %q: %s", action, typed.Get(field), page.body)
+			}
+		}
+		if !strings.Contains(page.body, `role="alert"`) || again.Get("version") != "3.2" {
+			t.Errorf("%s: the page is %s", action, page.short())
+		}
+	}
+	page := c.post("/jobs/1/edit", withVersion(url.Values{"payload": {`{"typed": "by hand"}`}}, "3.1")).want(t, http.StatusConflict)
+	if !strings.Contains(page.body, "by hand") {
+		t.Errorf("what was typed is lost: %s", page.short())
+	}
 }
 
 // A form that was made for a dead job does not delete it when somebody has retried it meanwhile: neither attempt nor input tell of that.

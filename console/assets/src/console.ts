@@ -3,6 +3,7 @@
 import htmx from "htmx.org";
 import { startCopy } from "./ui/copy.js";
 import { startDialogs } from "./ui/dialog.js";
+import { startDone } from "./ui/done.js";
 import { startFilters } from "./ui/filters.js";
 import { startKeys } from "./ui/keys.js";
 import { startLive } from "./ui/live.js";
@@ -21,6 +22,7 @@ document.addEventListener("pgqueue:updated", () => {
   if (main !== null) htmx.process(main);
 });
 
+startDone(); // before the first refresh
 startLive();
 startSwitch();
 startDialogs();

@@ -82,7 +82,7 @@ class Page {
   private summary(report: Report, fetchMs: number, computeMs: number): string {
     if (report.count === 0) return "No attempt has finished in this time.";
     const width = report.to - report.from;
-    const reach = `${clock(report.from, Math.max(width, 864e5))} to ${clock(report.to, Math.max(width, 864e5))}`;
+    const reach = `${clock(report.from, Math.max(width, 864e5))} to ${clock(report.to, Math.max(width, 864e5))} UTC`;
     return `${count(report.count)} attempts${report.more ? ", the latest of more" : ""}: ${outcomesIn(report)}; ${reach}. Read in ${span(fetchMs)}, computed beside this page in ${span(computeMs)}.`;
   }
 

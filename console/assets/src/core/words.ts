@@ -31,11 +31,11 @@ export function percent(share: number): string {
   return `${value > 0 && value < 10 ? value.toFixed(1) : value.toFixed(0)} %`;
 }
 
-/** clock is an instant as the reader's clock shows it; with the day where the span is longer than one. */
+/** clock is an instant in UTC, as everywhere in the console; with the day where the span is longer than one. */
 export function clock(at: number, spanMs: number): string {
   const date = new Date(at);
   const two = (n: number): string => String(n).padStart(2, "0");
-  const time = `${two(date.getHours())}:${two(date.getMinutes())}`;
-  if (spanMs < 600_000) return `${time}:${two(date.getSeconds())}`;
-  return spanMs > 20 * 3_600_000 ? `${two(date.getMonth() + 1)}-${two(date.getDate())} ${time}` : time;
+  const time = `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}`;
+  if (spanMs < 600_000) return `${time}:${two(date.getUTCSeconds())}`;
+  return spanMs > 20 * 3_600_000 ? `${two(date.getUTCMonth() + 1)}-${two(date.getUTCDate())} ${time}` : time;
 }

@@ -41,7 +41,7 @@ function coursesOf(id: string, what: string, measure: Measure, report: Report): 
   return {
     id: `${id}-courses`,
     title: `${what}: percentiles over time`,
-    hint: "Each point is a sixtieth of the time.",
+    hint: "Each point is a sixtieth of the time. Times are in UTC.",
     summary: sentence(measure.numbers),
     legend: [["key-1", "p50"], ["key-3", "p95"], ["key-4", "p99"]],
     first: 0,
@@ -49,9 +49,9 @@ function coursesOf(id: string, what: string, measure: Measure, report: Report): 
     draw: (paper, cursor) => courses(paper, measure, report.from, report.to, cursor),
     describe: (n) => {
       const [p50, p95, p99] = values(n).map(span);
-      return `From ${sliceStart(report, n)}: p50 ${p50 ?? ""}, p95 ${p95 ?? ""}, p99 ${p99 ?? ""}, of ${count(report.perSlice[n] as number)} attempts`;
+      return `From ${sliceStart(report, n)} UTC: p50 ${p50 ?? ""}, p95 ${p95 ?? ""}, p99 ${p99 ?? ""}, of ${count(report.perSlice[n] as number)} attempts`;
     },
-    table: () => ({ head: ["From", "p50", "p95", "p99", "Attempts"], rows: places(0, SLICES - 1).map((n) => [sliceStart(report, n), ...values(n).map(span), count(report.perSlice[n] as number)]) }),
+    table: () => ({ head: ["From (UTC)", "p50", "p95", "p99", "Attempts"], rows: places(0, SLICES - 1).map((n) => [sliceStart(report, n), ...values(n).map(span), count(report.perSlice[n] as number)]) }),
   };
 }
 
@@ -64,19 +64,19 @@ function heatOf(id: string, what: string, measure: Measure, report: Report): Cha
   const describe = (slice: number): string => {
     const fullest = places(range.first, range.last).reduce((best, n) => (cell(slice, n) > cell(slice, best) ? n : best), range.first);
     const here = cell(slice, fullest);
-    return `From ${sliceStart(report, slice)}: ${here === 0 ? "nothing" : `most took ${bounds(fullest)} (${count(here)} attempts)`}`;
+    return `From ${sliceStart(report, slice)} UTC: ${here === 0 ? "nothing" : `most took ${bounds(fullest)} (${count(here)} attempts)`}`;
   };
   return {
     id: `${id}-heat`,
     title: `${what}: heat map`,
-    hint: "The denser, the more attempts ended then and had taken so long.",
+    hint: "The denser, the more attempts ended then and had taken so long. Times are in UTC.",
     summary: sentence(measure.numbers),
     first: 0,
     last: SLICES - 1,
     draw: (paper, cursor) => heat(paper, measure, report.from, report.to, cursor),
     describe,
     table: () => ({
-      head: ["From", ...decades.map((n) => `${span(lower(scale, n))} to ${span(lower(scale, n + 10))}`)],
+      head: ["From (UTC)", ...decades.map((n) => `${span(lower(scale, n))} to ${span(lower(scale, n + 10))}`)],
       rows: places(0, SLICES - 1).map((slice) => [sliceStart(report, slice), ...decades.map((n) => count(inDecade(slice, n)))]),
     }),
   };

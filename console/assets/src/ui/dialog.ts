@@ -1,6 +1,7 @@
 // A link with data-dialog opens the inside of its page in a dialog. What is sent from there goes the ordinary way: the form
 // posts, and the browser follows the answer. Without scripts, or where anything is odd, the link is a link.
 
+import { changed } from "./changed.js";
 import { fetchPart } from "./fetch.js";
 
 const TIMEOUT = 15_000;
@@ -15,14 +16,23 @@ export function showDialog(content: Node, opener: Element | null): HTMLDialogEle
   close.className = "tool dialog-close";
   close.setAttribute("aria-label", "Close");
   close.textContent = "✕";
-  close.addEventListener("click", () => dialog.close());
+  close.addEventListener("click", () => leave(dialog));
   const body = document.createElement("div");
   body.className = "dialog-body";
   body.append(content);
   dialog.append(close, body);
   label(dialog);
+  // A click beside it closes it. Who selects text and lets go out there has not clicked there: both ends of a click count.
+  let beside = false;
+  dialog.addEventListener("pointerdown", (event) => {
+    beside = event.target === dialog;
+  });
   dialog.addEventListener("click", (event) => {
-    if (event.target === dialog) dialog.close(); // beside it
+    if (event.target === dialog && beside) leave(dialog);
+    beside = false;
+  });
+  dialog.addEventListener("cancel", (event) => {
+    if (event.target === dialog && !mayLeave(dialog)) event.preventDefault(); // Escape
   });
   dialog.addEventListener("close", () => {
     dialog.remove();
@@ -40,6 +50,15 @@ export function showDialog(content: Node, opener: Element | null): HTMLDialogEle
     heading.focus();
   }
   return dialog;
+}
+
+/** mayLeave asks before what was typed is lost. */
+function mayLeave(dialog: HTMLDialogElement): boolean {
+  return !changed(dialog) || confirm("Close this, and lose what you have changed in it?");
+}
+
+function leave(dialog: HTMLDialogElement): void {
+  if (mayLeave(dialog)) dialog.close();
 }
 
 function label(dialog: HTMLDialogElement): void {
@@ -72,7 +91,7 @@ export function startDialogs(): void {
     const dialog = target?.closest<HTMLDialogElement>("dialog.modal") ?? null;
     if (dialog !== null && target?.closest("[data-close]") != null) {
       event.preventDefault();
-      dialog.close();
+      leave(dialog);
       return;
     }
     const link = target?.closest<HTMLAnchorElement>("a[data-dialog]") ?? null;

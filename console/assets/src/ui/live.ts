@@ -6,7 +6,7 @@ import { Idiomorph } from "idiomorph";
 import { PACE, wait } from "../core/backoff.js";
 import { carry, keyRows } from "./carry.js";
 import { fetchPart, Gone } from "./fetch.js";
-import { setClock } from "./times.js";
+import { setClock, SHOWN } from "./times.js";
 import { name, tool } from "./tools.js";
 
 const TIMEOUT = 15_000;
@@ -137,7 +137,7 @@ export function morph(main: HTMLElement, fresh: HTMLElement): void {
     callbacks: {
       beforeNodeMorphed: (old: Node) => !(old instanceof Element && old.hasAttribute("data-keep")),
       beforeNodeRemoved: (old: Node) => !(old instanceof Element && old.hasAttribute("data-keep")),
-      beforeAttributeUpdated: (attribute: string, element: Element) => !(attribute === "open" && element instanceof HTMLDialogElement),
+      beforeAttributeUpdated: (attribute: string, element: Element) => !(attribute === "open" && element instanceof HTMLDialogElement) && attribute !== SHOWN,
       afterNodeAdded: (node: Node) => {
         if (known.size > 0 && node instanceof HTMLTableRowElement && node.id !== "" && !known.has(node.id)) node.classList.add("arrived");
       },

@@ -1,5 +1,5 @@
 // "5 s ago" grows old: the words of each <time> that the server wrote in words are kept up to date, by the server's clock as
-// far as it is known.
+// far as it is known. A tap shows the instant beside the words, for those who have no pointer to rest on them.
 
 import { isRelative, relative } from "../core/relative.js";
 
@@ -23,7 +23,14 @@ function update(): void {
   }
 }
 
+/** SHOWN marks a <time> that is shown in full, see details.css; a refresh leaves it. */
+export const SHOWN = "data-shown";
+
 export function startTimes(): void {
+  document.addEventListener("click", (event) => {
+    const time = event.target instanceof Element ? event.target.closest("time[title]") : null;
+    if (time !== null && !event.defaultPrevented && time.closest("a, button, summary, label") === null) time.toggleAttribute(SHOWN);
+  });
   setInterval(update, 1_000);
   document.addEventListener("pgqueue:updated", update);
   document.addEventListener("visibilitychange", update);
