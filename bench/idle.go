@@ -50,7 +50,7 @@ func measureIdle(ctx context.Context, at *site) (figures []figure, err error) {
 		if at.engine.needs != needsNode {
 			figures = append(figures, figure{"statements_per_s_per_client", each(statements), 2})
 		}
-		figures = append(figures, figure{"commits_per_s_per_client", each(after.commits - before.commits), 2},
+		figures = append(figures, figure{"transactions_per_s_per_client", each(after.commits + after.rollbacks - before.commits - before.rollbacks), 2},
 			figure{"rows_written_per_s_per_client", each(after.written - before.written), 2},
 			figure{"heartbeat_rows_per_s_per_client", each(after.heartbeats - before.heartbeats), 2})
 		return nil

@@ -13,6 +13,9 @@ import (
 // lonePause keeps jobs so far apart that each comes alone: longer than pgqueue's window of 250 ms, and than River's cooldown.
 const lonePause = 300 * time.Millisecond
 
+// mostLone is how many lone jobs are timed at most: they take a third of a second each.
+const mostLone = 20
+
 // longestWait is when a job that has not started is taken for lost.
 const longestWait = 60 * time.Second
 
@@ -61,7 +64,7 @@ func measureLatency(ctx context.Context, at *site) (figures []figure, err error)
 			return err
 		}
 		defer func() { err = errors.Join(err, worker.stop(ctx)) }()
-		lone, second, err := apart(ctx, system, clock, at.jobs)
+		lone, second, err := apart(ctx, system, clock, min(at.jobs, mostLone))
 		if err != nil {
 			return err
 		}
@@ -73,6 +76,10 @@ func measureLatency(ctx context.Context, at *site) (figures []figure, err error)
 				return err
 			}
 			name := fmt.Sprintf("rate_%d_", rate)
+			if len(waits) < perRate(rate, at.seconds) { // it cannot keep up, and would less with more
+				figures = append(figures, figure{name + "started_share", float64(len(waits)) / float64(perRate(rate, at.seconds)), 3})
+				break
+			}
 			figures = append(figures, millis(name+"p50_ms", percentile(waits, 50)), millis(name+"p99_ms", percentile(waits, 99)),
 				millis(name+"max_ms", percentile(waits, 100)), figure{name + "reached_per_s", reached, 0})
 		}
@@ -105,12 +112,16 @@ func apart(ctx context.Context, system producer, clock *stopwatch, n int) (lone,
 	return lone, second, nil
 }
 
-// atRate enqueues at a rate for a time. Where the producers cannot keep up, reached says how far they came.
+// perRate is how many jobs a rate makes in a time.
+func perRate(rate int, d time.Duration) int { return max(1, int(float64(rate)*d.Seconds())) }
+
+// atRate enqueues at a rate for a time. Where the producers cannot keep up, reached says how far they came. Jobs that have not started
+// longestWait after the last was enqueued are missing in waits.
 func atRate(ctx context.Context, system producer, clock *stopwatch, rate int, d time.Duration) (waits []float64, reached float64, err error) {
 	clock.mu.Lock()
 	clock.waits = nil
 	clock.mu.Unlock()
-	n := max(1, int(float64(rate)*d.Seconds()))
+	n := perRate(rate, d)
 	due := make(chan struct{}, n)
 	errs := make([]error, rateProducers)
 	var group sync.WaitGroup
@@ -136,9 +147,14 @@ func atRate(ctx context.Context, system producer, clock *stopwatch, rate int, d 
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, 0, err
 	}
+	limited, cancel := context.WithTimeout(ctx, longestWait)
+	defer cancel()
 	for range n {
-		if _, err := clock.next(ctx); err != nil {
-			return nil, 0, err
+		if _, err := clock.next(limited); err != nil {
+			if ctx.Err() != nil {
+				return nil, 0, err
+			}
+			break
 		}
 	}
 	clock.mu.Lock()

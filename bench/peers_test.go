@@ -73,8 +73,8 @@ func TestPeersSurviveAKill(t *testing.T) {
 func TestPeersIdleAndSchedule(t *testing.T) {
 	t.Parallel()
 	found := measured(t, "idle", nodeEngine("graphile-worker", defaults), 0, 2*time.Second)
-	if _, ok := found["commits_per_s_per_client"]; !ok {
-		t.Errorf("no commits: %v", found)
+	if _, ok := found["transactions_per_s_per_client"]; !ok {
+		t.Errorf("no transactions: %v", found)
 	}
 	wantPositive(t, measured(t, "scheduled", nodeEngine("graphile-worker", tuned), 2, 0), "late_max_ms")
 }

@@ -28,7 +28,7 @@ func scenarios() []scenario {
 		{1, "drain", "Draining a full queue of no-ops", 500_000, 0, fitDrain, measureDrain},
 		{2, "continuous", "Producers and workers together", 0, 60, fitTuned, measureContinuous},
 		{3, "enqueue", "Enqueueing in bulk and by single transactions", 200_000, 0, fitEnqueue, measureEnqueue},
-		{4, "latency", "From the call that enqueues a job to the start of its handler", 20, 5, fitLatency, measureLatency},
+		{4, "latency", "From the call that enqueues a job to the start of its handler", mostLone, 5, fitLatency, measureLatency},
 		{5, "scheduled", "Lateness of scheduled jobs", 200, 0, fitScheduled, measureScheduled},
 		{6, "held-snapshot", "A transaction held open while jobs pass", 1_000_000, 120, fitClaims, measureHeld},
 		{7, "adversity", "Claims beside long readers, overload, and rows that are not for this worker", 1_000_000, 60, fitClaims, measureAdversity},

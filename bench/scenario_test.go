@@ -82,7 +82,7 @@ func TestIdleClientsAreCounted(t *testing.T) {
 	t.Parallel()
 	found := measured(t, "idle", pgqueueEngine(defaults, true), 0, 1500*time.Millisecond)
 	wantPositive(t, found, "statements_per_s_per_client")
-	for _, metric := range []string{"commits_per_s_per_client", "rows_written_per_s_per_client", "heartbeat_rows_per_s_per_client"} {
+	for _, metric := range []string{"transactions_per_s_per_client", "rows_written_per_s_per_client", "heartbeat_rows_per_s_per_client"} {
 		if _, ok := found[metric]; !ok {
 			t.Errorf("no %s", metric)
 		}

@@ -35,7 +35,8 @@ export class Boss {
 
   async work({ queues, handlers }) {
     const options = { ...(this.fast ? tuned : {}) };
-    if (handlers) Object.assign(options, { batchSize: 1, localConcurrency: handlers });
+    // A batch's handlers run at the same time. One that keeps its job would keep the batch from being filled up, so each gets a worker then.
+    if (handlers) Object.assign(options, this.handlers.block ? { batchSize: 1, localConcurrency: handlers } : { batchSize: handlers, localConcurrency: 1 });
     this.queues = queues;
     for (const name of queues) {
       await this.queue(name);
