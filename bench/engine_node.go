@@ -39,7 +39,7 @@ func tablesOf(family string) nodeTables {
 		}
 	}
 	return nodeTables{
-		settings: map[string]string{tuned: "batchSize=1000 localConcurrency=2 burstWhenBatchFull notify", defaults: "defaults"},
+		settings: map[string]string{tuned: "batchSize=1000 localConcurrency=2 burstWhenBatchFull notify poll=500ms", defaults: "defaults"},
 		history:  true,
 		table:    "pgboss.job",
 		pending:  `SELECT EXISTS (SELECT FROM pgboss.job WHERE name = 'noop' AND state < 'completed')`,

@@ -23,12 +23,15 @@ const (
 
 func pgqueueEngine(variant string, history bool) engine {
 	queue, settings := pgqueue.QueueConfig{}, "defaults"
+	var options []pgqueue.ClientOption
 	switch variant {
 	case tuned:
 		queue = pgqueue.QueueConfig{Workers: pgqueueWorkers, Batch: pgqueueBatch}
 		settings = fmt.Sprintf("workers=%d batch=%d", pgqueueWorkers, pgqueueBatch)
 	case window10:
-		queue, settings = pgqueue.QueueConfig{Window: 10 * time.Millisecond}, "window=10ms"
+		const window = 10 * time.Millisecond // of the worker, and of the producer's hints
+		queue, settings = pgqueue.QueueConfig{Window: window}, "window=10ms hint_window=10ms"
+		options = append(options, pgqueue.WithHintWindow(window))
 	}
 	return engine{
 		family: "pgqueue", variant: variant, history: history, settings: settings,
@@ -48,11 +51,12 @@ type pgqueueSystem struct {
 	queue  pgqueue.QueueConfig
 }
 
-func openPgqueue(ctx context.Context, pool *pgxpool.Pool, queue pgqueue.QueueConfig, history bool) (*pgqueueSystem, error) {
+func openPgqueue(ctx context.Context, pool *pgxpool.Pool, queue pgqueue.QueueConfig, history bool, options ...pgqueue.ClientOption) (
+	*pgqueueSystem, error) {
 	if err := migrations.Up(ctx, pool, ""); err != nil {
 		return nil, err
 	}
-	client, err := pgqueue.NewClient(pool)
+	client, err := pgqueue.NewClient(pool, options...)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 const (
 	flowProducers = 4
 	flowChunk     = 500
-	flowBacklog   = 20_000
+	flowBacklog   = 100_000 // many claims of the largest batch: a worker that finds nothing waits for a hint
 )
 
 // backlog is how many jobs a flow keeps ahead: a tenth of what passes, so that a small run is over soon.

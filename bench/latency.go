@@ -10,8 +10,12 @@ import (
 	"time"
 )
 
-// lonePause keeps jobs so far apart that each comes alone: longer than pgqueue's window of 250 ms, and than River's cooldown.
-const lonePause = 300 * time.Millisecond
+// lonePause keeps jobs so far apart that each comes alone: longer than pgqueue's window of 250 ms, and than River's cooldown. A pair may
+// leave two such windows behind it, one of the producer's hints and one of the worker's.
+const (
+	lonePause = 300 * time.Millisecond
+	pairPause = 3 * lonePause
+)
 
 // mostLone is how many lone jobs are timed at most: they take a third of a second each.
 const mostLone = 20
@@ -88,26 +92,37 @@ func measureLatency(ctx context.Context, at *site) (figures []figure, err error)
 	return figures, err
 }
 
-// apart enqueues lone jobs, and a second one just after each.
+// apart enqueues lone jobs, and then pairs of which the second comes when the first has just started.
 func apart(ctx context.Context, system producer, clock *stopwatch, n int) (lone, second []float64, err error) {
+	each := func(quiet time.Duration) (float64, error) {
+		if quiet > 0 {
+			if err := pause(ctx, quiet+rand.N(lonePause/3)); err != nil {
+				return 0, err
+			}
+		}
+		if err := system.enqueue(ctx, order{stamp: stamp()}); err != nil {
+			return 0, err
+		}
+		return clock.next(ctx)
+	}
 	for i := range n + 1 {
-		var waits [2]float64
-		for j := range waits {
-			if j == 0 {
-				if err := pause(ctx, lonePause+rand.N(lonePause/3)); err != nil {
-					return nil, nil, err
-				}
-			}
-			if err := system.enqueue(ctx, order{stamp: stamp()}); err != nil {
-				return nil, nil, err
-			}
-			if waits[j], err = clock.next(ctx); err != nil {
-				return nil, nil, err
-			}
+		wait, err := each(lonePause)
+		if err != nil {
+			return nil, nil, err
 		}
 		if i > 0 { // the first opens connections
-			lone, second = append(lone, waits[0]), append(second, waits[1])
+			lone = append(lone, wait)
 		}
+	}
+	for range n {
+		if _, err := each(pairPause); err != nil {
+			return nil, nil, err
+		}
+		wait, err := each(0)
+		if err != nil {
+			return nil, nil, err
+		}
+		second = append(second, wait)
 	}
 	return lone, second, nil
 }

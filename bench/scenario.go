@@ -174,9 +174,10 @@ func fitDrain(e engine) bool {
 	return e.variant != window10 && (e.variant != defaults || e.family == "pgqueue" || e.family == "river")
 }
 
-// fitTuned are the workers that never end by themselves.
+// fitTuned are the workers that never end by themselves, and are told of new jobs: rows of an outbox come by the application's COPY here,
+// which tells nobody.
 func fitTuned(e engine) bool {
-	return fitDrain(e) && e.family != "raw" && e.family != "pgq"
+	return fitDrain(e) && e.family != "raw" && e.family != "pgq" && e.family != "outbox"
 }
 
 // fitEnqueue takes each family once: the settings of a worker play no part, and neither does history.

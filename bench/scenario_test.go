@@ -7,8 +7,8 @@ import (
 
 func TestContinuousCountsWhatPasses(t *testing.T) {
 	t.Parallel()
-	for _, e := range []engine{pgqueueEngine(tuned, true), riverEngine(tuned), outboxEngine()} {
-		wantPositive(t, measured(t, "continuous", e, testJobs, 600*time.Millisecond), "jobs_per_s")
+	for _, e := range []engine{pgqueueEngine(tuned, true), riverEngine(tuned)} {
+		wantPositive(t, measured(t, "continuous", e, testJobs, 1500*time.Millisecond), "jobs_per_s")
 	}
 }
 
@@ -50,7 +50,7 @@ func TestHeldSnapshotComparesTenths(t *testing.T) {
 
 func TestAdversitiesTimeClaims(t *testing.T) {
 	t.Parallel()
-	found := measured(t, "adversity", pgqueueEngine(tuned, true), 20, 600*time.Millisecond)
+	found := measured(t, "adversity", pgqueueEngine(tuned, true), 20, time.Second)
 	for _, name := range []string{"none", "readers", "scheduled", "unknown", "queues"} {
 		wantPositive(t, found, name+"_per_s", name+"_claim_p99_ms")
 	}

@@ -1,8 +1,15 @@
 // pg-boss by work(), which completes a batch when its handler has returned.
 import { PgBoss } from "pg-boss";
 
-// The tuned settings: large batches, the next at once while they come back full, and a notification for what is sent to an idle queue.
-const tuned = { batchSize: 1000, localConcurrency: 2, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 };
+// The tuned settings: large batches, the next at once while they come back full, and a notification for what is sent to an idle queue. No
+// notification comes when a scheduled job becomes due, and beside notifications it polls every 30 s unless it is told to do so more often.
+const tuned = {
+  batchSize: 1000,
+  localConcurrency: 2,
+  burstWhenBatchFull: true,
+  pollingIntervalSeconds: 0.5,
+  notifyPollingIntervalSeconds: 0.5,
+};
 
 export class Boss {
   batch = 5000;
