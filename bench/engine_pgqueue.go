@@ -39,7 +39,7 @@ func pgqueueEngine(variant string, history bool) engine {
 		claims:     func(sql string) bool { return strings.Contains(sql, "(p.since, p.since_id)") },
 		heartbeats: "workers", channel: migrations.Channel("pgqueue"),
 		open: func(ctx context.Context, db *database) (system, error) {
-			return openPgqueue(ctx, db.pool, queue, history)
+			return openPgqueue(ctx, db.pool, queue, history, options...)
 		},
 	}
 }

@@ -109,3 +109,34 @@ func TestGrowthComparesWithAnEmptyStart(t *testing.T) {
 	wantPositive(t, measured(t, "growth", pgqueueEngine(tuned, true), 400, 0), "empty_per_s", "grown_per_s", "backlog_per_s", "grown_to_empty",
 		"jobs_table_grown_mb", "jobs_table_backlog_mb", "jobs_table_emptied_mb")
 }
+
+func TestHoldKeepsASnapshotUntilItIsReleased(t *testing.T) {
+	t.Parallel()
+	db, err := testServer(t).database(t.Context(), wiring{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.drop()
+	held := func() (n int) {
+		err := db.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+			AND state = 'idle in transaction' AND backend_xmin IS NOT NULL`).Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	release, err := hold(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if n := held(); n != 1 {
+		t.Errorf("%d transactions hold a snapshot, want 1", n)
+	}
+	release()
+	for deadline := time.Now().Add(30 * time.Second); held() > 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("the transaction is still open 30 s after its release")
+		}
+	}
+}
