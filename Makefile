@@ -83,8 +83,14 @@ lint: $(GOLANGCI) ## gofmt, vet for Linux, macOS and Windows, golangci-lint, the
 	done
 	@scripts/house-rules.sh
 
-bench: setup ## measure beside River and the raw statements (JOBS, ROUNDS, ENGINES, SCENARIOS; see bench/README.md)
+bench: setup setup-bench ## measure beside the peers and the raw statements (SCENARIOS=1,6 ENGINES JOBS SECONDS ROUNDS; see bench/README.md)
 	@cd bench && go run .
+
+bench-docs: setup setup-bench ## the same, and write pages with plots to docs/benchmarks
+	@cd bench && DOCS=../docs/benchmarks go run .
+
+test-bench-peers: setup-tests setup-bench ## run the tests of bench with the peers that need Node or PgQ
+	cd bench && go vet -tags peers ./... && $(GOTEST) -tags peers -run TestPeers ./...
 
 assets: setup-assets ## build console/static from console/assets
 	@cd console/assets && go run .
@@ -129,6 +135,9 @@ setup:
 setup-assets:
 	@scripts/setup-assets.sh
 
+setup-bench:
+	@scripts/setup-bench.sh
+
 # Tests take no DATABASE_URL, so that they never meet somebody's real database.
 setup-tests:
 	@env -u DATABASE_URL scripts/setup-postgres.sh
@@ -139,4 +148,4 @@ $(GOLANGCI):
 	  > .bin/install.log 2>&1 || { cat .bin/install.log; exit 1; }
 	@mv .bin/golangci-lint $@
 
-.PHONY: help demo-outbox demo-embeddings demo demo-serve demo-clean test test-full test-oldest test-newest test-matrix test-containers test-poolers test-poolers-quick test-citus test-browser pictures fuzz lint bench ci db-up db-down assets assets-check test-assets setup setup-assets setup-tests
+.PHONY: help demo-outbox demo-embeddings demo demo-serve demo-clean test test-full test-oldest test-newest test-matrix test-containers test-poolers test-poolers-quick test-citus test-browser pictures fuzz lint bench bench-docs test-bench-peers ci db-up db-down assets assets-check test-assets setup setup-assets setup-bench setup-tests

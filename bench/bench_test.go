@@ -2,17 +2,15 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// The tests run everything once, small, and look at what is printed. They say nothing about speed.
-
-const testJobs = 2000
+const testJobs = 60
 
 func lines(t *testing.T, text string) []map[string]any {
 	t.Helper()
@@ -28,8 +26,11 @@ func lines(t *testing.T, text string) []map[string]any {
 }
 
 func TestEveryEngineDrainsAndIsCompared(t *testing.T) {
+	t.Parallel()
 	var out, notes bytes.Buffer
-	err := run(t.Context(), settings{jobs: testJobs, rounds: 1, scenarios: []string{"drain"}}, &out, &notes)
+	folder := t.TempDir()
+	err := run(t.Context(), settings{jobs: testJobs, rounds: 1, scenarios: []int{1}, docs: folder,
+		engines: []string{"pgqueue", "raw", "outbox", "river", "gue"}}, &out, &notes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,77 +41,53 @@ func TestEveryEngineDrainsAndIsCompared(t *testing.T) {
 		}
 		if line["metric"] == "ratio" {
 			ratios[fmt.Sprint(line["of"], "/", line["to"], " ", line["history"])] = true
-			if value, _ := line["value"].(float64); value <= 0 {
-				t.Errorf("a ratio without a value: %v", line)
+			if value, _ := line["value"].(float64); value <= 0 || line["figure"] != "jobs_per_s" {
+				t.Errorf("a ratio without a value, or of another figure: %v", line)
 			}
 			continue
 		}
 		figures[fmt.Sprint(line["engine"], " ", line["history"])] = true
-		if rate, _ := line["jobs_per_s"].(float64); rate <= 0 || line["jobs"] != float64(testJobs) {
-			t.Errorf("a drain without a rate, or of other jobs: %v", line)
+		if rate, _ := line["jobs_per_s"].(float64); rate <= 0 || line["value"] != rate || line["jobs"] != float64(testJobs) || line["settings"] == nil {
+			t.Errorf("a drain without a rate or settings, or of other jobs: %v", line)
 		}
 	}
-	for _, want := range []string{"pgqueue false", "pgqueue true", "raw false", "raw true", "outbox true", "river true"} {
+	for _, want := range []string{"pgqueue false", "pgqueue true", "pgqueue-defaults false", "pgqueue-defaults true", "raw false", "raw true",
+		"outbox true", "river true", "river-defaults true", "gue false"} {
 		if !figures[want] {
 			t.Errorf("no figure for %s", want)
 		}
 	}
-	for _, want := range []string{"pgqueue/river false", "pgqueue/river true", "pgqueue/raw false", "pgqueue/raw true", "pgqueue/outbox false", "pgqueue/outbox true"} {
+	for _, want := range []string{"pgqueue/river false", "pgqueue/river true", "pgqueue/raw false", "pgqueue/raw true", "pgqueue/outbox false",
+		"pgqueue/outbox true", "pgqueue-defaults/river-defaults false", "pgqueue-defaults/river-defaults true", "pgqueue/gue false", "pgqueue/gue true"} {
 		if !ratios[want] {
 			t.Errorf("no ratio %s", want)
 		}
 	}
-	if len(figures) != 6 || len(ratios) != 6 {
-		t.Errorf("%d figures and %d ratios, want 6 and 6", len(figures), len(ratios))
+	for _, not := range []string{"pgqueue/raw-defaults false", "pgqueue/river-defaults true", "pgqueue-defaults/river true", "pgqueue-defaults/raw true"} {
+		if ratios[not] {
+			t.Errorf("%s is no comparison", not)
+		}
 	}
 	for _, want := range []string{"fsync=on", "synchronous_commit=on", "| drain | pgqueue / river | off | ratio |"} {
 		if os.Getenv("DATABASE_URL") == "" && !strings.Contains(notes.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, notes.String())
 		}
 	}
-}
-
-func TestProducersAndPickUpAreMeasured(t *testing.T) {
-	var out, notes bytes.Buffer
-	err := run(t.Context(), settings{jobs: testJobs, rounds: 1, scenarios: []string{"enqueue", "latency"}}, &out, &notes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]bool{}
-	for _, line := range lines(t, out.String()) {
-		seen[fmt.Sprint(line["scenario"], " ", line["engine"], " ", line["metric"])] = true
-		if value, _ := line["value"].(float64); value <= 0 {
-			t.Errorf("no value: %v", line)
-		}
-	}
-	for _, engine := range []string{"pgqueue", "river"} {
-		for _, metric := range []string{"enqueue %s bulk_per_s", "enqueue %s single_1_per_s", "enqueue %s single_10_per_s",
-			"latency %s lone_p50_ms", "latency %s lone_max_ms"} {
-			if want := fmt.Sprintf(metric, engine); !seen[want] {
-				t.Errorf("no line %s", want)
-			}
+	for _, name := range []string{"README.md", "01-drain.md", "01-drain.svg"} {
+		if text, err := os.ReadFile(filepath.Join(folder, name)); err != nil || len(text) == 0 {
+			t.Errorf("%s was not written: %v", name, err)
 		}
 	}
 }
 
 func TestDrainRefusesToCountWhatWasNotDone(t *testing.T) {
-	server, err := openServer(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.close()
+	t.Parallel()
 	// A queue that keeps history leaves rows behind; measured as one without it, the figure would be that of other work.
-	pool, drop, err := server.database(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer drop()
-	system, err := pgqueueEngine(true).open(t.Context(), pool)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer system.close(context.WithoutCancel(t.Context()))
-	_, err = drainOnce(t.Context(), pool, system, 10, false)
+	at := &site{server: testServer(t), engine: pgqueueEngine(tuned, true), jobs: 10}
+	err := at.with(t.Context(), wiring{}, func(db *database, system system) error {
+		_, err := drainOnce(t.Context(), db, system, load{}, 10, false)
+		return err
+	})
 	if err == nil || !strings.Contains(err.Error(), "10 successes are kept") {
 		t.Errorf("error is %v, want one that names the 10 successes that are kept", err)
 	}

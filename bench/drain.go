@@ -5,44 +5,32 @@ import (
 	"fmt"
 	"runtime"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// measureDrain times how long each engine takes to empty a queue of no-op jobs, in turns.
-func measureDrain(ctx context.Context, server *server, engines []engine, settings settings) ([]result, error) {
-	results := make([]result, len(engines))
-	for i, engine := range engines {
-		results[i] = newResult("drain", engine)
-		results[i].Jobs = settings.jobs
-	}
-	for round := range settings.rounds {
-		for _, i := range turn(len(engines), round) {
-			var took time.Duration
-			err := server.with(ctx, engines[i], func(pool *pgxpool.Pool, system system) (err error) {
-				took, err = drainOnce(ctx, pool, system, settings.jobs, engines[i].history)
-				return err
-			})
-			if err != nil {
-				return nil, fmt.Errorf("drain: %w", err)
-			}
-			results[i].add(float64(settings.jobs)/took.Seconds(), 0)
-		}
-	}
-	for i := range results {
-		results[i].JobsPerS = median(results[i].Rounds)
-	}
-	return append(results, drainRatios(results)...), nil
+// measureDrain times how long an engine takes to empty a queue of no-op jobs.
+func measureDrain(ctx context.Context, at *site) (figures []figure, err error) {
+	err = at.with(ctx, wiring{}, func(db *database, system system) error {
+		took, err := drainOnce(ctx, db, system, load{}, at.jobs, at.engine.history)
+		figures = []figure{perSecond("jobs_per_s", float64(at.jobs), took)}
+		return err
+	})
+	return figures, err
 }
 
-func drainOnce(ctx context.Context, pool *pgxpool.Pool, system system, jobs int, history bool) (time.Duration, error) {
-	if err := system.fill(ctx, jobs); err != nil {
+// drainOnce fills, and times from just before the worker is started until the last success is stored.
+func drainOnce(ctx context.Context, db *database, system system, load load, jobs int, history bool) (time.Duration, error) {
+	if err := system.fill(ctx, lot{jobs: jobs}); err != nil {
 		return 0, fmt.Errorf("fill: %w", err)
 	}
-	if err := settle(ctx, pool, system); err != nil {
+	if err := settle(ctx, db, system); err != nil {
 		return 0, err
 	}
-	took, err := system.drain(ctx, jobs)
+	start := time.Now()
+	worker, err := system.work(ctx, load)
+	if err != nil {
+		return 0, err
+	}
+	took, err := drained(ctx, system, worker, jobs, start)
 	if err != nil {
 		return 0, err
 	}
@@ -61,30 +49,28 @@ func drainOnce(ctx context.Context, pool *pgxpool.Pool, system system, jobs int,
 	return took, nil
 }
 
+// drained waits for so many successes and stops the worker.
+func drained(ctx context.Context, system system, worker *running, jobs int, start time.Time) (time.Duration, error) {
+	err := worker.reach(ctx, int64(jobs))
+	if err == nil {
+		err = settled(ctx, system)
+	}
+	took := time.Since(start)
+	if stopped := worker.stop(ctx); err == nil {
+		err = stopped
+	}
+	return took, err
+}
+
 // settle leaves a filled table as a running system would have it, analyzed and on disk, and takes away what the one before
 // left in this process.
-func settle(ctx context.Context, pool *pgxpool.Pool, system system) error {
-	if _, err := pool.Exec(ctx, "VACUUM ANALYZE "+system.table()); err != nil {
+func settle(ctx context.Context, db *database, system system) error {
+	if err := db.exec(ctx, "VACUUM ANALYZE "+system.table()); err != nil {
 		return err
 	}
-	if _, err := pool.Exec(ctx, "CHECKPOINT"); err != nil {
+	if err := db.exec(ctx, "CHECKPOINT"); err != nil {
 		return err
 	}
 	runtime.GC()
 	return nil
-}
-
-// drainRatios compares pgqueue with the others. River's completed jobs stay in its table, so the ratio with history is the
-// one of like with like; the one without is what a user of pgqueue can choose and a user of River cannot. The raw ceiling
-// is compared with what does the same writes.
-func drainRatios(results []result) (ratios []result) {
-	for _, of := range results {
-		for _, to := range results {
-			if of.Engine != "pgqueue" || to.Engine == "pgqueue" || to.Engine == "raw" && to.History != of.History {
-				continue
-			}
-			ratios = append(ratios, newRatio(of, to, of.JobsPerS/to.JobsPerS))
-		}
-	}
-	return ratios
 }

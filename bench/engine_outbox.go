@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,15 +15,15 @@ import (
 // that are delivered stay, as in any outbox.
 func outboxEngine() engine {
 	return engine{
-		name: "outbox", history: true, settings: fmt.Sprintf("workers=%d batch=%d", pgqueueWorkers, pgqueueBatch),
-		open: func(ctx context.Context, pool *pgxpool.Pool) (system, error) {
-			_, err := pool.Exec(ctx, `CREATE TABLE deliveries (
+		family: "outbox", history: true, settings: fmt.Sprintf("workers=%d batch=%d", pgqueueWorkers, pgqueueBatch),
+		open: func(ctx context.Context, db *database) (system, error) {
+			_, err := db.pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS deliveries (
 				id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, status text NOT NULL DEFAULT 'pending', attempts int NOT NULL DEFAULT 0,
 				next_attempt_at timestamptz NOT NULL DEFAULT now(), attempted_at timestamptz, created_at timestamptz NOT NULL DEFAULT now(),
 				last_error text, padding text NOT NULL);
-				CREATE INDEX ON deliveries (next_attempt_at, created_at) WHERE status = 'pending';
-				CREATE INDEX ON deliveries (attempted_at) WHERE status = 'processing'`)
-			return &outboxSystem{pool}, err
+				CREATE INDEX IF NOT EXISTS deliveries_due ON deliveries (next_attempt_at, created_at) WHERE status = 'pending';
+				CREATE INDEX IF NOT EXISTS deliveries_lost ON deliveries (attempted_at) WHERE status = 'processing'`)
+			return &outboxSystem{db.pool}, err
 		},
 	}
 }
@@ -39,21 +37,23 @@ type delivery struct {
 type outboxSystem struct{ pool *pgxpool.Pool }
 
 // fill uses COPY in batches of 10,000, as the others do.
-func (s *outboxSystem) fill(ctx context.Context, jobs int) error {
-	const batch = 10_000
-	for left := jobs; left > 0; left -= batch {
-		next := func(int) ([]any, error) { return []any{padding()}, nil }
-		_, err := s.pool.CopyFrom(ctx, pgx.Identifier{"deliveries"}, []string{"padding"}, pgx.CopyFromSlice(min(batch, left), next))
-		if err != nil {
-			return err
-		}
+func (s *outboxSystem) fill(ctx context.Context, lot lot) error {
+	if err := lot.plain(); err != nil {
+		return err
 	}
-	return nil
+	return lot.batches(10_000, func(n int) error {
+		next := func(int) ([]any, error) { return []any{payload(0).Padding}, nil }
+		_, err := s.pool.CopyFrom(ctx, pgx.Identifier{"deliveries"}, []string{"padding"}, pgx.CopyFromSlice(n, next))
+		return err
+	})
 }
 
-func (s *outboxSystem) drain(ctx context.Context, jobs int) (time.Duration, error) {
+func (s *outboxSystem) work(ctx context.Context, load load) (*running, error) {
 	flushed := make(flushes, 1)
-	start := time.Now()
+	workers := pgqueueWorkers
+	if load.handlers > 0 {
+		workers = load.handlers
+	}
 	queue, err := outbox.New(s.pool, outbox.Table[delivery, struct{}]{
 		Name: outbox.Name{"public", "deliveries"}, Key: []outbox.KeyColumn{{Name: "id"}},
 		Status: outbox.StatusColumn{Name: "status", Pending: "pending", Processing: "processing", Succeeded: "delivered", Failed: "failed",
@@ -63,29 +63,19 @@ func (s *outboxSystem) drain(ctx context.Context, jobs int) (time.Duration, erro
 		Scan: func(row pgx.CollectableRow) (d delivery, err error) {
 			return d, row.Scan(&d.ID, &d.Padding)
 		},
-	}, outbox.Config{Workers: pgqueueWorkers, Batch: pgqueueBatch, Observer: flushed})
+	}, outbox.Config{Workers: workers, Batch: pgqueueBatch, Observer: flushed})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	worker, err := outbox.NewWorker(queue, runner.HandlerFunc[delivery, struct{}](
-		func(context.Context, *runner.Task[delivery]) (struct{}, error) { return struct{}{}, nil }))
+		func(ctx context.Context, _ *runner.Task[delivery]) (struct{}, error) {
+			load.handle(ctx, 0)
+			return struct{}{}, nil
+		}))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- worker.Run(running) }()
-	for worker.Status().Runner.Outcomes.Succeeded < uint64(jobs) {
-		select {
-		case <-flushed:
-		case err := <-ended:
-			return 0, fmt.Errorf("the worker ended early: %w", errors.Join(err, ctx.Err()))
-		}
-	}
-	took := time.Since(start)
-	stop()
-	return took, <-ended
+	return watch(ctx, func() int64 { return int64(worker.Status().Runner.Outcomes.Succeeded) }, flushed, worker.Run), nil
 }
 
 func (s *outboxSystem) count(ctx context.Context) (open, kept int, err error) {

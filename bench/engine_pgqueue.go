@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -20,17 +21,26 @@ const (
 	pgqueueBatch   = 10_000
 )
 
-// noop is a job of 100 bytes that does nothing.
-type noop struct {
-	Padding string `json:"padding"`
-}
-
-func (noop) Kind() string { return "noop" }
-
-func pgqueueEngine(history bool) engine {
+func pgqueueEngine(variant string, history bool) engine {
+	queue, settings := pgqueue.QueueConfig{}, "defaults"
+	var options []pgqueue.ClientOption
+	switch variant {
+	case tuned:
+		queue = pgqueue.QueueConfig{Workers: pgqueueWorkers, Batch: pgqueueBatch}
+		settings = fmt.Sprintf("workers=%d batch=%d", pgqueueWorkers, pgqueueBatch)
+	case window10:
+		const window = 10 * time.Millisecond // of the worker, and of the producer's hints
+		queue, settings = pgqueue.QueueConfig{Window: window}, "window=10ms hint_window=10ms"
+		options = append(options, pgqueue.WithHintWindow(window))
+	}
 	return engine{
-		name: "pgqueue", history: history, settings: fmt.Sprintf("workers=%d batch=%d", pgqueueWorkers, pgqueueBatch),
-		open: func(ctx context.Context, pool *pgxpool.Pool) (system, error) { return openPgqueue(ctx, pool, history) },
+		family: "pgqueue", variant: variant, history: history, settings: settings,
+		// The claim alone starts its scans at marks.
+		claims:     func(sql string) bool { return strings.Contains(sql, "(p.since, p.since_id)") },
+		heartbeats: "workers", channel: migrations.Channel("pgqueue"),
+		open: func(ctx context.Context, db *database) (system, error) {
+			return openPgqueue(ctx, db.pool, queue, history, options...)
+		},
 	}
 }
 
@@ -38,107 +48,143 @@ func pgqueueEngine(history bool) engine {
 type pgqueueSystem struct {
 	pool   *pgxpool.Pool
 	client *pgqueue.Client
+	queue  pgqueue.QueueConfig
 }
 
-func openPgqueue(ctx context.Context, pool *pgxpool.Pool, history bool) (*pgqueueSystem, error) {
+func openPgqueue(ctx context.Context, pool *pgxpool.Pool, queue pgqueue.QueueConfig, history bool, options ...pgqueue.ClientOption) (
+	*pgqueueSystem, error) {
 	if err := migrations.Up(ctx, pool, ""); err != nil {
 		return nil, err
 	}
-	client, err := pgqueue.NewClient(pool)
+	client, err := pgqueue.NewClient(pool, options...)
 	if err != nil {
 		return nil, err
 	}
-	keep := pgqueue.HistoryFull
-	if !history {
-		keep = pgqueue.HistoryOff
+	if !history { // with it is the default
+		if err := client.SetHistory(ctx, pool, pgqueue.DefaultQueue, pgqueue.HistoryOff); err != nil {
+			return nil, err
+		}
 	}
-	if err := client.SetHistory(ctx, pool, "default", keep); err != nil {
-		return nil, err
-	}
-	return &pgqueueSystem{pool: pool, client: client}, nil
+	return &pgqueueSystem{pool: pool, client: client, queue: queue}, nil
 }
+
+// stranger is a noop of another kind.
+type stranger struct {
+	noop
+	kind string
+}
+
+func (s stranger) Kind() string { return s.kind }
 
 // fill uses COPY, as a load of jobs without keys should.
-func (s *pgqueueSystem) fill(ctx context.Context, jobs int) error {
-	const batch = 10_000
-	for left := jobs; left > 0; left -= batch {
-		many := make([]pgqueue.NewJob, min(batch, left))
-		for i := range many {
-			many[i].Args = noop{Padding: padding()}
-		}
-		if _, err := s.client.EnqueueCopy(ctx, s.pool, many); err != nil {
-			return err
-		}
+func (s *pgqueueSystem) fill(ctx context.Context, lot lot) error {
+	var options []pgqueue.EnqueueOption
+	if !lot.due.IsZero() {
+		options = append(options, pgqueue.WithRunAt(lot.due))
 	}
-	return nil
+	if lot.queue != "" {
+		options = append(options, pgqueue.OnQueue(lot.queue))
+	}
+	if lot.low {
+		options = append(options, pgqueue.WithPriority(pgqueue.PriorityFresh+1))
+	}
+	return lot.batches(10_000, func(n int) error {
+		many := make([]pgqueue.NewJob, n)
+		for i := range many {
+			many[i] = pgqueue.NewJob{Args: payload(0), Options: options}
+			if lot.kind != "" {
+				many[i].Args = stranger{payload(0), lot.kind}
+			}
+		}
+		_, err := s.client.EnqueueCopy(ctx, s.pool, many)
+		return err
+	})
 }
 
-func (s *pgqueueSystem) enqueueOne(ctx context.Context) error {
-	_, err := s.client.Enqueue(ctx, s.pool, noop{Padding: padding()})
+func (s *pgqueueSystem) enqueue(ctx context.Context, one order) error {
+	var options []pgqueue.EnqueueOption
+	if !one.due.IsZero() {
+		options = append(options, pgqueue.WithRunAt(one.due))
+	}
+	if one.queue != "" {
+		options = append(options, pgqueue.OnQueue(one.queue))
+	}
+	_, err := s.client.Enqueue(ctx, s.pool, payload(one.stamp), options...)
 	return err
 }
+
+func (s *pgqueueSystem) hints(on bool) { s.client.SetHints(on) }
 
 // flushes is told after every call that stored outcomes.
 type flushes chan struct{}
 
-func (f flushes) FlushDone(runner.FlushEvent) {
-	select {
-	case f <- struct{}{}:
-	default:
-	}
-}
+func (f flushes) FlushDone(runner.FlushEvent) { wake(f) }
 
-// drain counts the successes that the worker's status reports, which it does once they are committed. It asks after each
+// work counts the successes that the worker's status reports, which it does once they are committed. It is asked after each
 // call that stored some: an observer of every single outcome would make the measured process pay for being watched.
-func (s *pgqueueSystem) drain(ctx context.Context, jobs int) (time.Duration, error) {
+func (s *pgqueueSystem) work(ctx context.Context, load load) (*running, error) {
 	mux := pgqueue.NewMux()
-	pgqueue.Handle(mux, func(context.Context, *pgqueue.Job[noop]) error { return nil })
-	flushed := make(flushes, 1)
-	start := time.Now()
-	worker, ended, err := s.run(ctx, mux, pgqueue.WorkerConfig{
-		Queues:   pgqueue.Queues{"default": {Workers: pgqueueWorkers, Batch: pgqueueBatch}},
-		Observer: flushed,
+	pgqueue.Handle(mux, func(ctx context.Context, job *pgqueue.Job[noop]) error {
+		load.handle(ctx, job.Args.At)
+		return nil
 	})
-	if err != nil {
-		return 0, err
+	queue := s.queue
+	if load.handlers > 0 {
+		queue.Workers = load.handlers
 	}
-	for worker.Status().Queues["default"].Outcomes.Succeeded < uint64(jobs) {
-		select {
-		case <-flushed:
-		case err := <-ended:
-			return 0, fmt.Errorf("the worker ended early: %w", errors.Join(err, ctx.Err()))
-		}
+	names := load.queues
+	if len(names) == 0 {
+		names = []string{pgqueue.DefaultQueue}
 	}
-	took := time.Since(start)
-	return took, errors.Join(worker.Stop(ctx), <-ended)
-}
-
-// run starts a worker. What Run returned comes on ended.
-func (s *pgqueueSystem) run(ctx context.Context, mux *pgqueue.Mux, config pgqueue.WorkerConfig) (*pgqueue.Worker, chan error, error) {
+	queues := pgqueue.Queues{}
+	for _, name := range names {
+		queues[name] = queue
+	}
+	flushed := make(flushes, 1)
+	config := pgqueue.WorkerConfig{Queues: queues, Lease: load.lease, Observer: flushed}
+	if load.lease > 0 {
+		config.StorageTimeout = load.lease / 3
+	}
+	if load.block {
+		config.StopTimeout = -1
+	}
 	worker, err := s.client.NewWorker(mux, config)
-	if err != nil {
-		return nil, nil, err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- worker.Run(ctx) }()
-	return worker, ended, nil
-}
-
-func (s *pgqueueSystem) serve(ctx context.Context, started func()) (func() error, error) {
-	mux := pgqueue.NewMux()
-	pgqueue.Handle(mux, func(context.Context, *pgqueue.Job[noop]) error { started(); return nil })
-	worker, ended, err := s.run(ctx, mux, pgqueue.WorkerConfig{Queues: pgqueue.Queues{"default": {}}})
 	if err != nil {
 		return nil, err
 	}
-	stop := func() error { return errors.Join(worker.Stop(context.WithoutCancel(ctx)), <-ended) }
-	for deadline := time.Now().Add(10 * time.Second); !worker.Status().Listener.Connected; {
-		if time.Now().After(deadline) {
-			return nil, errors.Join(errors.New("the listener does not connect"), stop())
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Run(ctx) }()
+	return &running{
+		done: func() (n int64) {
+			for _, queue := range worker.Status().Queues {
+				n += int64(queue.Outcomes.Succeeded)
+			}
+			return n
+		},
+		moved: flushed, ended: ended,
+		halt: func(ctx context.Context) error { return worker.Stop(ctx) },
+	}, s.listening(ctx, worker, ended)
+}
+
+// listening waits until hints are heard, so that a job that is enqueued next does not wait for the poll. Jobs that are there already
+// are worked meanwhile.
+func (s *pgqueueSystem) listening(ctx context.Context, worker *pgqueue.Worker, ended chan error) error {
+	deadline := time.Now().Add(10 * time.Second)
+	for !worker.Status().Listener.Connected {
+		select {
+		case err := <-ended:
+			ended <- err
+			return err
+		default:
 		}
-		time.Sleep(time.Millisecond)
+		if time.Now().After(deadline) {
+			return errors.Join(errors.New("the listener does not connect"), worker.Stop(ctx))
+		}
+		if err := pause(ctx, time.Millisecond); err != nil {
+			return errors.Join(err, worker.Stop(context.WithoutCancel(ctx)))
+		}
 	}
-	return stop, nil
+	return nil
 }
 
 func (s *pgqueueSystem) count(ctx context.Context) (open, kept int, err error) {

@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
-	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pgqueue/pgqueue/pgqueue"
 )
 
 // The statements that pgqueue ships, copied: a module cannot embed what lies outside of it. A test keeps the copy true.
@@ -32,9 +34,9 @@ const (
 // handler and renews no lease.
 func rawEngine(history bool) engine {
 	return engine{
-		name: "raw", history: history, settings: fmt.Sprintf("fetchers=%d batch=%d", rawFetchers, rawBatch),
-		open: func(ctx context.Context, pool *pgxpool.Pool) (system, error) {
-			base, err := openPgqueue(ctx, pool, history)
+		family: "raw", history: history, settings: fmt.Sprintf("fetchers=%d batch=%d", rawFetchers, rawBatch),
+		open: func(ctx context.Context, db *database) (system, error) {
+			base, err := openPgqueue(ctx, db.pool, pgqueue.QueueConfig{}, history)
 			if err != nil {
 				return nil, err
 			}
@@ -56,26 +58,23 @@ func rawStatement(name string) string {
 	return strings.ReplaceAll(text, "{schema}", "pgqueue")
 }
 
-func (s *rawSystem) drain(ctx context.Context, jobs int) (time.Duration, error) {
-	var group sync.WaitGroup
-	done, errs := make([]int, rawFetchers), make([]error, rawFetchers)
-	start := time.Now()
-	for i := range rawFetchers {
-		group.Go(func() { done[i], errs[i] = s.fetch(ctx) })
-	}
-	group.Wait()
-	took := time.Since(start)
-	total := 0
-	for _, n := range done {
-		total += n
-	}
-	if err := errors.Join(errs...); err != nil {
-		return 0, err
-	}
-	if total != jobs {
-		return 0, fmt.Errorf("%d jobs were completed, want %d", total, jobs)
-	}
-	return took, nil
+// work runs the fetchers until all of them find nothing, which is their only end: cancelled, one would leave its claim half done.
+func (s *rawSystem) work(ctx context.Context, _ load) (*running, error) {
+	var done atomic.Int64
+	moved := make(chan struct{}, 1)
+	worker := watch(ctx, done.Load, moved, func(ctx context.Context) error {
+		var group sync.WaitGroup
+		errs := make([]error, rawFetchers)
+		for i := range rawFetchers {
+			group.Go(func() {
+				errs[i] = s.fetch(ctx, func(n int) { done.Add(int64(n)); wake(moved) })
+			})
+		}
+		group.Wait()
+		return errors.Join(errs...)
+	})
+	worker.halt = func(context.Context) error { return nil }
+	return worker, nil
 }
 
 // fence is what a completion has to name.
@@ -86,14 +85,14 @@ type fence struct {
 
 // fetch claims from its own mark and completes, until nothing is left. The other fetcher's claim may hold the lock of a row for
 // the moment in which it finds that the row is taken. The completion leaves such a row out, and the next one has it again.
-func (s *rawSystem) fetch(ctx context.Context) (done int, err error) {
+func (s *rawSystem) fetch(ctx context.Context, done func(n int)) error {
 	mark, markID := pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}, int64(0)
 	open := make(map[fence]bool, 2*rawBatch)
 	for more := true; more || len(open) > 0; {
 		if more {
 			claimed, last, err := s.claim(ctx, mark, markID)
 			if err != nil {
-				return done, err
+				return err
 			}
 			for _, at := range claimed {
 				open[at] = true
@@ -103,11 +102,11 @@ func (s *rawSystem) fetch(ctx context.Context) (done int, err error) {
 		}
 		n, err := s.complete(ctx, open)
 		if err != nil {
-			return done, err
+			return err
 		}
-		done += n
+		done(n)
 	}
-	return done, nil
+	return nil
 }
 
 // complete takes what it could complete out of open.

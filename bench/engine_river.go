@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,128 +23,165 @@ const (
 	riverPoll     = 20 * time.Millisecond
 )
 
-// riverArgs is a noop for River.
-type riverArgs struct {
-	Padding string `json:"padding"`
-}
+// riverDefaultWorkers stands in for MaxWorkers, which has no default: it is what River's introduction sets.
+const riverDefaultWorkers = 100
 
-func (riverArgs) Kind() string { return "noop" }
-
-// riverWorker does nothing, or calls started.
+// riverWorker does what the load says.
 type riverWorker struct {
-	river.WorkerDefaults[riverArgs]
-	started func()
+	river.WorkerDefaults[noop]
+	load load
 }
 
-func (w *riverWorker) Work(context.Context, *river.Job[riverArgs]) error {
-	if w.started != nil {
-		w.started()
-	}
+func (w *riverWorker) Work(ctx context.Context, job *river.Job[noop]) error {
+	w.load.handle(ctx, job.Args.At)
 	return nil
 }
 
+// Timeout lifts River's minute where a handler shall keep its job.
+func (w *riverWorker) Timeout(*river.Job[noop]) time.Duration {
+	if w.load.block {
+		return -1
+	}
+	return 0
+}
+
 // riverEngine completes a job by an update in place: its table of jobs is its history, and it has no way to do without.
-func riverEngine() engine {
+func riverEngine(variant string) engine {
+	config, workers, settings := river.Config{}, riverDefaultWorkers, fmt.Sprintf("defaults, workers=%d", riverDefaultWorkers)
+	if variant == tuned {
+		config, workers = river.Config{FetchCooldown: riverCooldown, FetchPollInterval: riverPoll}, riverWorkers
+		settings = fmt.Sprintf("workers=%d cooldown=%s poll=%s", riverWorkers, riverCooldown, riverPoll)
+	}
 	return engine{
-		name: "river", history: true, settings: fmt.Sprintf("workers=%d cooldown=%s poll=%s", riverWorkers, riverCooldown, riverPoll),
-		open: func(ctx context.Context, pool *pgxpool.Pool) (system, error) { return openRiver(ctx, pool) },
+		family: "river", variant: variant, history: true, settings: settings, channel: "public.river_insert",
+		claims: func(sql string) bool { return strings.Contains(sql, "-- name: JobGetAvailable ") },
+		open: func(ctx context.Context, db *database) (system, error) {
+			return openRiver(ctx, db.pool, config, workers)
+		},
 	}
 }
 
 type riverSystem struct {
-	pool   *pgxpool.Pool
-	driver *riverpgxv5.Driver
-	insert *river.Client[pgx.Tx] // only inserts
+	pool    *pgxpool.Pool
+	driver  *riverpgxv5.Driver
+	insert  *river.Client[pgx.Tx] // only inserts
+	config  river.Config
+	workers int
 }
 
-func openRiver(ctx context.Context, pool *pgxpool.Pool) (*riverSystem, error) {
+func openRiver(ctx context.Context, pool *pgxpool.Pool, config river.Config, workers int) (*riverSystem, error) {
 	driver := riverpgxv5.New(pool)
-	logger := slog.New(slog.DiscardHandler)
-	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: logger})
+	config.Logger = slog.New(slog.DiscardHandler)
+	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: config.Logger})
 	if err != nil {
 		return nil, err
 	}
 	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return nil, err
 	}
-	insert, err := river.NewClient(driver, &river.Config{Logger: logger})
+	insert, err := river.NewClient(driver, &river.Config{Logger: config.Logger})
 	if err != nil {
 		return nil, err
 	}
-	return &riverSystem{pool: pool, driver: driver, insert: insert}, nil
+	return &riverSystem{pool: pool, driver: driver, insert: insert, config: config, workers: workers}, nil
 }
+
+// riverStranger is a noop of another kind.
+type riverStranger struct {
+	noop
+	kind string
+}
+
+func (s riverStranger) Kind() string { return s.kind }
 
 // fill uses COPY, which River recommends where no job is unique.
-func (s *riverSystem) fill(ctx context.Context, jobs int) error {
-	const batch = 10_000
-	for left := jobs; left > 0; left -= batch {
-		many := make([]river.InsertManyParams, min(batch, left))
-		for i := range many {
-			many[i].Args = riverArgs{Padding: padding()}
-		}
-		if _, err := s.insert.InsertManyFast(ctx, many); err != nil {
-			return err
-		}
+func (s *riverSystem) fill(ctx context.Context, lot lot) error {
+	options := &river.InsertOpts{ScheduledAt: lot.due, Queue: lot.queue}
+	if lot.low {
+		options.Priority = river.PriorityDefault + 1
 	}
-	return nil
+	return lot.batches(10_000, func(n int) error {
+		many := make([]river.InsertManyParams, n)
+		for i := range many {
+			many[i] = river.InsertManyParams{Args: payload(0), InsertOpts: options}
+			if lot.kind != "" {
+				many[i].Args = riverStranger{payload(0), lot.kind}
+			}
+		}
+		_, err := s.insert.InsertManyFast(ctx, many)
+		return err
+	})
 }
 
-func (s *riverSystem) enqueueOne(ctx context.Context) error {
-	_, err := s.insert.Insert(ctx, riverArgs{Padding: padding()}, nil)
+func (s *riverSystem) enqueue(ctx context.Context, one order) error {
+	_, err := s.insert.Insert(ctx, payload(one.stamp), &river.InsertOpts{ScheduledAt: one.due, Queue: one.queue})
 	return err
 }
 
-// drain counts events of completion, as River's bench does: they are sent once the completion is stored.
-func (s *riverSystem) drain(ctx context.Context, jobs int) (time.Duration, error) {
-	client, err := s.client(river.Config{
-		FetchCooldown: riverCooldown, FetchPollInterval: riverPoll,
-		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: riverWorkers}},
-	}, nil)
-	if err != nil {
-		return 0, err
+// work counts events of completion, as River's bench does: they are sent once the completion is stored.
+func (s *riverSystem) work(ctx context.Context, load load) (*running, error) {
+	config := s.config
+	config.Workers = river.NewWorkers()
+	river.AddWorker(config.Workers, &riverWorker{load: load})
+	workers := s.workers
+	if load.handlers > 0 {
+		workers = load.handlers
 	}
-	events, cancel := client.SubscribeConfig(&river.SubscribeConfig{
-		ChanSize: jobs + 1, // none may be dropped: each is counted
+	config.Queues = map[string]river.QueueConfig{}
+	for _, name := range load.queues {
+		config.Queues[name] = river.QueueConfig{MaxWorkers: workers}
+	}
+	if len(load.queues) == 0 {
+		config.Queues[river.QueueDefault] = river.QueueConfig{MaxWorkers: workers}
+	}
+	client, err := river.NewClient(s.driver, &config)
+	if err != nil {
+		return nil, err
+	}
+	events, unsubscribe := client.SubscribeConfig(&river.SubscribeConfig{
+		ChanSize: 1_000_000, // none may be dropped: each is counted
 		Kinds:    []river.EventKind{river.EventKindJobCompleted, river.EventKindJobFailed, river.EventKindJobCancelled},
 	})
-	defer cancel()
-	start := time.Now()
 	if err := client.Start(ctx); err != nil {
-		return 0, err
+		unsubscribe()
+		return nil, err
 	}
-	for range jobs {
-		select {
-		case event := <-events:
-			if event == nil || event.Kind != river.EventKindJobCompleted {
-				return 0, errors.New("a job did not complete")
+	var done atomic.Int64
+	now := &running{done: done.Load, moved: make(chan struct{}, 1), ended: make(chan error, 1)}
+	counted := make(chan struct{})
+	go func() {
+		defer close(counted)
+		for event := range events {
+			if event.Kind != river.EventKindJobCompleted {
+				if !load.block {
+					signalError(now.ended, errors.New("a job did not complete"))
+				}
+				continue
 			}
-		case <-ctx.Done():
-			return 0, ctx.Err()
+			done.Add(1)
+			now.note()
 		}
+	}()
+	now.halt = func(ctx context.Context) error {
+		stop := client.Stop
+		if load.block {
+			stop = client.StopAndCancel
+		}
+		err := stop(ctx)
+		unsubscribe()
+		<-counted
+		signalError(now.ended, nil)
+		return err
 	}
-	took := time.Since(start)
-	return took, client.Stop(ctx)
+	return now, nil
 }
 
-func (s *riverSystem) client(config river.Config, started func()) (*river.Client[pgx.Tx], error) {
-	config.Logger = slog.New(slog.DiscardHandler)
-	config.Workers = river.NewWorkers()
-	river.AddWorker(config.Workers, &riverWorker{started: started})
-	return river.NewClient(s.driver, &config)
-}
-
-// serve leaves all settings at River's defaults but MaxWorkers, which has none.
-func (s *riverSystem) serve(ctx context.Context, started func()) (func() error, error) {
-	client, err := s.client(river.Config{
-		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2}},
-	}, started)
-	if err != nil {
-		return nil, err
+// signalError keeps the first error.
+func signalError(to chan error, err error) {
+	select {
+	case to <- err:
+	default:
 	}
-	if err := client.Start(ctx); err != nil {
-		return nil, err
-	}
-	return func() error { return client.Stop(context.WithoutCancel(ctx)) }, nil
 }
 
 func (s *riverSystem) count(ctx context.Context) (open, kept int, err error) {

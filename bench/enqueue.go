@@ -8,38 +8,84 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5"
 )
 
-// singles is how many jobs are enqueued one by one for a run of so many jobs.
-func singles(jobs int) int { return max(200, jobs/50) }
+// producerCounts is from how many connections single jobs are enqueued at a time.
+func producerCounts() []int { return []int{1, 16, mostProducers} }
 
-// measureEnqueue times the producers' side in turns: all jobs in bulk, and some one transaction each, from one connection and
-// from as many as the pool has. No worker runs.
-func measureEnqueue(ctx context.Context, server *server, engines []engine, settings settings) ([]result, error) {
-	return measureTurns(ctx, server, engines, settings, "enqueue",
-		[]string{"bulk_per_s", "single_1_per_s", fmt.Sprintf("single_%d_per_s", poolSize)},
-		func(ctx context.Context, pool *pgxpool.Pool, system serving) ([]float64, error) {
-			start := time.Now()
-			if err := system.fill(ctx, settings.jobs); err != nil {
-				return nil, err
-			}
-			figures := []float64{rounded(float64(settings.jobs)/time.Since(start).Seconds(), 0)}
-			if err := settle(ctx, pool, system); err != nil {
-				return nil, err
-			}
-			for _, producers := range []int{1, poolSize} {
-				took, err := enqueueSingly(ctx, system, producers, singles(settings.jobs))
+const mostProducers = 64
+
+// manyListeners is how many workers' listeners stand by in the second measurement.
+const manyListeners = 50
+
+// singles is how many jobs are enqueued one by one in a run of so many jobs.
+func singles(jobs int) int { return max(64, jobs/50) }
+
+// measureEnqueue times the producers' side: all jobs in bulk, and some one transaction each. No worker runs, but a connection listens
+// where producers notify, or 50 do.
+func measureEnqueue(ctx context.Context, at *site) (figures []figure, err error) {
+	err = at.producing(ctx, wiring{pool: mostProducers}, func(db *database, system producer) error {
+		listeners, err := openListeners(ctx, db, at.engine.channel, 1)
+		if err != nil {
+			return err
+		}
+		defer func() { listeners.close() }()
+		start := time.Now()
+		if err := system.fill(ctx, lot{jobs: at.jobs}); err != nil {
+			return err
+		}
+		figures = append(figures, perSecond("bulk_per_s", float64(at.jobs), time.Since(start)))
+		if err := settle(ctx, db, system); err != nil {
+			return err
+		}
+		if err := db.warm(ctx); err != nil {
+			return err
+		}
+		if _, err := enqueueSingly(ctx, system, mostProducers, 2*mostProducers); err != nil { // what has a pool of its own warms it
+			return err
+		}
+		measure := func(suffix string) error {
+			for _, producers := range producerCounts() {
+				took, err := enqueueSingly(ctx, system, producers, singles(at.jobs))
 				if err != nil {
-					return nil, err
+					return err
 				}
-				figures = append(figures, rounded(float64(singles(settings.jobs))/took.Seconds(), 0))
+				figures = append(figures, perSecond(fmt.Sprintf("single_%d%s_per_s", producers, suffix), float64(singles(at.jobs)), took))
 			}
-			return figures, nil
-		})
+			return nil
+		}
+		if err := measure(""); err != nil {
+			return err
+		}
+		if quiet, ok := system.(hinting); ok {
+			quiet.hints(false)
+			err := measure("_no_hints")
+			quiet.hints(true)
+			if err != nil {
+				return err
+			}
+		}
+		if at.engine.channel == "" {
+			return nil
+		}
+		listeners.close()
+		if listeners, err = openListeners(ctx, db, at.engine.channel, manyListeners); err != nil {
+			return err
+		}
+		return measure(fmt.Sprintf("_%d_listeners", manyListeners))
+	})
+	return figures, err
 }
 
-func enqueueSingly(ctx context.Context, system enqueuer, producers, jobs int) (time.Duration, error) {
+// enqueueSingly enqueues jobs, a commit each.
+func enqueueSingly(ctx context.Context, system producer, producers, jobs int) (time.Duration, error) {
+	// What runs in another process is not measured through the pipe.
+	if elsewhere, ok := system.(interface {
+		singly(ctx context.Context, producers, jobs int) (time.Duration, error)
+	}); ok {
+		return elsewhere.singly(ctx, producers, jobs)
+	}
 	var left atomic.Int64
 	left.Store(int64(jobs))
 	errs := make([]error, producers)
@@ -48,7 +94,7 @@ func enqueueSingly(ctx context.Context, system enqueuer, producers, jobs int) (t
 	for i := range producers {
 		group.Go(func() {
 			for errs[i] == nil && left.Add(-1) >= 0 {
-				errs[i] = system.enqueueOne(ctx)
+				errs[i] = system.enqueue(ctx, order{})
 			}
 		})
 	}
@@ -56,49 +102,47 @@ func enqueueSingly(ctx context.Context, system enqueuer, producers, jobs int) (t
 	return time.Since(start), errors.Join(errs...)
 }
 
-// measureTurns runs measure for each engine that can serve, once a round, in turns, and returns a result for each metric with
-// the median of its figures.
-func measureTurns(ctx context.Context, server *server, engines []engine, settings settings, scenario string, metrics []string,
-	measure func(context.Context, *pgxpool.Pool, serving) ([]float64, error)) ([]result, error) {
-	var fit []engine
-	for _, engine := range engines {
-		// History plays no part for producers, nor for when a job starts; the raw loop has no code of its own there.
-		if engine.name != "raw" && engine.name != "outbox" && (engine.history || engine.name != "pgqueue") {
-			fit = append(fit, engine)
-		}
+// listeners are connections that hear every notification and do nothing.
+type listeners struct {
+	quit  context.CancelFunc
+	group sync.WaitGroup
+	conns []*pgx.Conn
+}
+
+// openListeners opens n connections that listen on a channel; an empty one means none.
+func openListeners(ctx context.Context, db *database, channel string, n int) (*listeners, error) {
+	listening, quit := context.WithCancel(ctx)
+	l := &listeners{quit: quit}
+	if channel == "" {
+		return l, nil
 	}
-	results := make([][]result, len(fit))
-	for i, engine := range fit {
-		for _, metric := range metrics {
-			next := newResult(scenario, engine)
-			next.Metric, next.Settings = metric, "defaults"
-			results[i] = append(results[i], next)
+	for range n {
+		conn, err := pgx.Connect(ctx, db.url)
+		if err != nil {
+			l.close()
+			return nil, err
 		}
-	}
-	for round := range settings.rounds {
-		for _, i := range turn(len(fit), round) {
-			err := server.with(ctx, fit[i], func(pool *pgxpool.Pool, system system) error {
-				able, ok := system.(serving)
-				if !ok {
-					return errors.New("cannot be measured in this scenario")
+		l.conns = append(l.conns, conn)
+		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+			l.close()
+			return nil, err
+		}
+		l.group.Go(func() {
+			for {
+				if _, err := conn.WaitForNotification(listening); err != nil {
+					return
 				}
-				figures, err := measure(ctx, pool, able)
-				for j, figure := range figures {
-					results[i][j].Rounds = append(results[i][j].Rounds, figure)
-				}
-				return err
-			})
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", scenario, err)
 			}
-		}
+		})
 	}
-	var all []result
-	for i := range results {
-		for j := range results[i] {
-			results[i][j].Value = median(results[i][j].Rounds)
-		}
-		all = append(all, results[i]...)
+	return l, nil
+}
+
+func (l *listeners) close() {
+	l.quit()
+	l.group.Wait()
+	for _, conn := range l.conns {
+		_ = conn.Close(context.Background())
 	}
-	return all, nil
+	l.conns = nil
 }

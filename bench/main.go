@@ -2,7 +2,7 @@
 // prints one JSON object a line, then a table. It starts a Postgres of its own, with fsync on and the server's defaults
 // otherwise, or takes DATABASE_URL, whose server it then fills with throwaway databases.
 //
-//	JOBS=200000 ROUNDS=3 ENGINES=pgqueue,raw,outbox,river SCENARIOS=drain,enqueue,latency go run .
+//	SCENARIOS=1,6 ENGINES=pgqueue,river JOBS=200000 ROUNDS=3 go run .
 //
 // Figures of different runs, or of different machines, do not compare: what counts is a ratio within one run. See
 // README.md in this folder for what is measured and how.
@@ -15,7 +15,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
 	"slices"
@@ -32,6 +31,13 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	if text := os.Getenv(childVariable); text != "" {
+		if err := serveChild(ctx, text, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: child:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	settings, err := environment()
 	if err == nil {
 		err = run(ctx, settings, os.Stdout, os.Stderr)
@@ -42,7 +48,7 @@ func main() {
 	}
 }
 
-// run measures what settings ask for. Lines go to out as soon as a scenario is done, the table to notes.
+// run measures what settings ask for. Lines go to out as soon as a scenario is done; progress and the table go to notes.
 func run(ctx context.Context, settings settings, out, notes io.Writer) error {
 	engines, err := chooseEngines(settings.engines)
 	if err != nil {
@@ -53,7 +59,14 @@ func run(ctx context.Context, settings settings, out, notes io.Writer) error {
 		return err
 	}
 	defer server.close()
-	heading, err := server.settings(ctx)
+	engines, missing, err := usable(ctx, server, engines, settings.engines)
+	if err != nil {
+		return err
+	}
+	for _, note := range missing {
+		fmt.Fprintln(notes, "bench:", note)
+	}
+	where, err := surroundings(ctx, server, settings)
 	if err != nil {
 		return err
 	}
@@ -65,30 +78,24 @@ func run(ctx context.Context, settings settings, out, notes io.Writer) error {
 
 	var all []result
 	for _, scenario := range scenarios() {
-		if !slices.Contains(settings.scenarios, scenario.name) {
+		if !slices.Contains(settings.scenarios, scenario.number) {
 			continue
 		}
-		results, err := scenario.measure(ctx, server, engines, settings)
+		results, err := scenario.ask(ctx, server, engines, settings, func(what string) { fmt.Fprintln(notes, "bench:", what) })
 		if err != nil {
 			return err
 		}
 		if err := writeLines(out, results); err != nil {
 			return err
 		}
+		if settings.docs != "" {
+			if err := writePage(settings.docs, scenario, where, results); err != nil {
+				return err
+			}
+		}
 		all = append(all, results...)
 	}
-	return writeTable(notes, fmt.Sprintf("%s; %s %s/%s, %d CPUs; pool of %d; median of %d rounds", heading, runtime.Version(),
-		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), poolSize, settings.rounds), all)
-}
-
-// scenario is one question that is asked of each engine.
-type scenario struct {
-	name    string
-	measure func(context.Context, *server, []engine, settings) ([]result, error)
-}
-
-func scenarios() []scenario {
-	return []scenario{{"drain", measureDrain}, {"enqueue", measureEnqueue}, {"latency", measureLatency}}
+	return writeTable(notes, where.heading(), all)
 }
 
 // startProfile writes a CPU profile to path until the returned function is called; an empty path means none.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"encoding/xml"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -45,13 +47,14 @@ func TestRawSendsTheShippedStatements(t *testing.T) {
 }
 
 func TestPayloadHasItsSize(t *testing.T) {
-	for _, args := range []any{noop{Padding: padding()}, riverArgs{Padding: padding()}} {
+	for _, at := range []int64{0, 7, stamp()} {
+		args := payload(at)
 		text, err := json.Marshal(args)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(text) != payloadBytes {
-			t.Errorf("the payload of %T has %d bytes, want %d", args, len(text), payloadBytes)
+			t.Errorf("the payload stamped %d has %d bytes, want %d", at, len(text), payloadBytes)
 		}
 	}
 }
@@ -88,12 +91,12 @@ func TestMedian(t *testing.T) {
 }
 
 func TestSettingsAreRead(t *testing.T) {
-	env := map[string]string{"JOBS": "5", "ROUNDS": "2", "ENGINES": "raw,river", "SCENARIOS": "latency"}
+	env := map[string]string{"JOBS": "5", "ROUNDS": "2", "SECONDS": "7", "ENGINES": "raw,river-defaults", "SCENARIOS": "latency,1,6"}
 	got, err := readSettings(func(name string) string { return env[name] })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.jobs != 5 || got.rounds != 2 || !slices.Equal(got.engines, []string{"raw", "river"}) || !slices.Equal(got.scenarios, []string{"latency"}) {
+	if got.jobs != 5 || got.rounds != 2 || got.seconds != 7 || !slices.Equal(got.scenarios, []int{1, 4, 6}) {
 		t.Errorf("settings are %+v", got)
 	}
 	chosen, err := chooseEngines(got.engines)
@@ -101,9 +104,13 @@ func TestSettingsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(chosen) != 3 {
-		t.Errorf("%d engines, want raw twice and river", len(chosen))
+		t.Errorf("%d engines, want raw twice and river with its defaults", len(chosen))
 	}
-	for name, value := range map[string]string{"JOBS": "0", "ROUNDS": "many", "SCENARIOS": "drian"} {
+	if want, got := "make bench SCENARIOS=latency,1,6 ENGINES=raw,river-defaults JOBS=5 SECONDS=7 ROUNDS=2", command(func(name string) string { return env[name] },
+		"bench"); got != want {
+		t.Errorf("the command is %q, want %q", got, want)
+	}
+	for name, value := range map[string]string{"JOBS": "0", "ROUNDS": "many", "SECONDS": "-1", "SCENARIOS": "drian"} {
 		_, err := readSettings(func(asked string) string {
 			if asked == name {
 				return value
@@ -116,5 +123,69 @@ func TestSettingsAreRead(t *testing.T) {
 	}
 	if _, err := chooseEngines([]string{"rivre"}); err == nil || !strings.Contains(err.Error(), "rivre") {
 		t.Errorf("an engine that does not exist: error is %v", err)
+	}
+}
+
+func TestScenariosAreTheTwelve(t *testing.T) {
+	all := scenarios()
+	for i, s := range all {
+		if s.number != i+1 {
+			t.Errorf("scenario %q has number %d, want %d", s.name, s.number, i+1)
+		}
+	}
+	if len(all) != 12 {
+		t.Errorf("%d scenarios, want 12", len(all))
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	figures := []float64{5, 1, 4, 2, 3}
+	for p, want := range map[float64]float64{0: 1, 20: 1, 50: 3, 99: 5, 100: 5} {
+		if got := percentile(figures, p); got != want {
+			t.Errorf("percentile %v of 1 to 5 is %v, want %v", p, got, want)
+		}
+	}
+	if !math.IsNaN(percentile(nil, 50)) {
+		t.Error("a percentile of nothing is a number")
+	}
+}
+
+func TestPlotIsXMLWithABarForEachFigure(t *testing.T) {
+	text := plot("a < b", []result{{Metric: "x_per_s", Engine: "pgqueue", Value: 10}, {Metric: "x_per_s", Engine: "river & co", Value: 5},
+		{Metric: "ratio", Figure: "x_per_s", Of: "pgqueue", To: "river", Value: 2}, {Metric: "y_ms", Engine: "river", Value: 0}})
+	bars := 0
+	for decoder := xml.NewDecoder(strings.NewReader(text)); ; {
+		token, err := decoder.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		if start, ok := token.(xml.StartElement); ok && start.Name.Local == "rect" {
+			bars++
+		}
+	}
+	if bars != 1+3 {
+		t.Errorf("%d rectangles, want the background and 3 bars: %s", bars, text)
+	}
+}
+
+func TestWithDatabase(t *testing.T) {
+	for url, want := range map[string]string{
+		"postgres://me@localhost:5432/postgres?sslmode=disable": "postgres://me@localhost:5432/new?sslmode=disable",
+		"host=localhost dbname=postgres":                        "host=localhost dbname=postgres dbname=new",
+	} {
+		if got, err := withDatabase(url, "new"); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", url, got, err, want)
+		}
+	}
+}
+
+func TestNodeIsNewEnough(t *testing.T) {
+	for version, want := range map[string]bool{"v22.18.0": true, "v22.23.3": true, "v24.0.1": true, "v22.17.9": false, "v20.20.2": false, "": false} {
+		if got := newEnough(version); got != want {
+			t.Errorf("%q: %t, want %t", version, got, want)
+		}
 	}
 }

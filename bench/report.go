@@ -6,38 +6,62 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // result is one line of output. Figures are medians over the rounds.
 type result struct {
 	Scenario string  `json:"scenario"`
-	Metric   string  `json:"metric,omitempty"` // what Value is; the drain has JobsPerS instead
+	Metric   string  `json:"metric"`           // what Value is
+	Figure   string  `json:"figure,omitempty"` // with the metric "ratio": the metric of both
 	Engine   string  `json:"engine,omitempty"`
 	Of       string  `json:"of,omitempty"` // with the metric "ratio": of what to what
 	To       string  `json:"to,omitempty"`
 	History  bool    `json:"history"` // of Of, in a ratio
 	Jobs     int     `json:"jobs,omitempty"`
-	JobsPerS float64 `json:"jobs_per_s,omitempty"`
-	Value    float64 `json:"value,omitempty"`
+	Seconds  int     `json:"seconds,omitempty"`
+	JobsPerS float64 `json:"jobs_per_s,omitempty"` // of the drain: Value once more
+	Value    float64 `json:"value"`
 	Settings string  `json:"settings,omitempty"`
 	PoolSize int     `json:"pool_size,omitempty"`
 
 	Rounds []float64 `json:"rounds,omitempty"` // each round's figure, in order
 }
 
-func newResult(scenario string, engine engine) result {
-	return result{Scenario: scenario, Engine: engine.name, History: engine.history, Settings: engine.settings, PoolSize: poolSize}
+// ratios compares pgqueue with the others, metric by metric. What stays in a peer's table is its history, so the ratio with history is the
+// one of like with like where the peer keeps it; the one without is what a user of pgqueue can choose. The raw ceiling is
+// compared with what does the same writes, and defaults with defaults.
+func ratios(results []result) (ratios []result) {
+	for _, of := range results {
+		for _, to := range results {
+			if of.Metric != to.Metric || family(of.Engine) != "pgqueue" || family(to.Engine) == "pgqueue" || to.Value == 0 {
+				continue
+			}
+			if to.Engine == "raw" && (to.History != of.History || of.Engine != "pgqueue") {
+				continue
+			}
+			if byDefault(of.Engine) != byDefault(to.Engine) && compared(results, of, to) {
+				continue
+			}
+			ratios = append(ratios, result{Scenario: of.Scenario, Metric: "ratio", Figure: of.Metric, Of: of.Engine, To: to.Engine,
+				History: of.History, Value: rounded(of.Value/to.Value, 2)})
+		}
+	}
+	return ratios
 }
 
-// add notes the figure of one round, with so many decimals.
-func (r *result) add(figure float64, decimals int) {
-	r.Rounds = append(r.Rounds, rounded(figure, decimals))
+func byDefault(engine string) bool { return strings.HasSuffix(engine, "-"+defaults) }
+
+func family(engine string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(engine, "-"+defaults), "-"+window10)
 }
 
-// newRatio compares two results of one scenario.
-func newRatio(of, to result, value float64) result {
-	return result{Scenario: of.Scenario, Metric: "ratio", Of: of.Engine, To: to.Engine, History: of.History, Value: rounded(value, 2)}
+// compared tells whether of is compared with to's other variant anyway.
+func compared(results []result, of, to result) bool {
+	return slices.ContainsFunc(results, func(r result) bool {
+		return r.Metric == to.Metric && family(r.Engine) == family(to.Engine) && byDefault(r.Engine) == byDefault(of.Engine)
+	})
 }
 
 // median is the middle one, or the lower of the two in the middle: a figure that was measured.
@@ -70,12 +94,13 @@ func writeTable(w io.Writer, heading string, results []result) error {
 	fmt.Fprintf(&text, "\n%s\n\n", heading)
 	text.WriteString("| scenario | engine | history | figure | value | settings |\n|---|---|---|---|--:|---|\n")
 	for _, r := range results {
-		engine, figure, value := r.Engine, r.Metric, fmt.Sprint(r.Value)
-		switch r.Metric {
-		case "ratio":
+		engine, figure, value := r.Engine, r.Metric, strconv.FormatFloat(r.Value, 'f', -1, 64)
+		if r.Metric == "ratio" {
 			engine, value = r.Of+" / "+r.To, fmt.Sprintf("%.2f", r.Value)
-		case "":
-			figure, value = "jobs_per_s", fmt.Sprintf("%.0f", r.JobsPerS)
+			figure = "ratio"
+			if r.Figure != "jobs_per_s" {
+				figure = "ratio of " + r.Figure
+			}
 		}
 		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s | %s |\n", r.Scenario, engine, onOff(r.History), figure, value, r.Settings)
 	}

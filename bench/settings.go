@@ -10,36 +10,60 @@ import (
 
 // settings are what the environment asks for.
 type settings struct {
-	jobs      int      // JOBS: how many a drain takes. Default 200,000
+	jobs      int      // JOBS: instead of each scenario's own number. 0 means that
+	seconds   int      // SECONDS: instead of each scenario's own time. 0 means that
 	rounds    int      // ROUNDS: how often each engine runs; the median counts. Default 3
-	engines   []string // ENGINES: comma-separated. Default all
-	scenarios []string // SCENARIOS: comma-separated. Default all
+	engines   []string // ENGINES: comma-separated. Default all that can run here
+	scenarios []int    // SCENARIOS: comma-separated numbers or names. Default all
 	profile   string   // CPUPROFILE: where to write a CPU profile of this process
+	docs      string   // DOCS: a folder for pages with plots. Default none
 }
 
+// settingNames are the variables in the order in which a command names them.
+func settingNames() []string { return []string{"SCENARIOS", "ENGINES", "JOBS", "SECONDS", "ROUNDS"} }
+
 func readSettings(getenv func(string) string) (settings settings, err error) {
-	if settings.jobs, err = number(getenv, "JOBS", 200_000); err != nil {
+	if settings.jobs, err = number(getenv, "JOBS", 0); err != nil {
+		return settings, err
+	}
+	if settings.seconds, err = number(getenv, "SECONDS", 0); err != nil {
 		return settings, err
 	}
 	if settings.rounds, err = number(getenv, "ROUNDS", 3); err != nil {
 		return settings, err
 	}
 	settings.engines = list(getenv("ENGINES"))
-	settings.scenarios = list(getenv("SCENARIOS"))
+	settings.scenarios, err = chooseScenarios(list(getenv("SCENARIOS")))
+	settings.profile, settings.docs = getenv("CPUPROFILE"), getenv("DOCS")
+	return settings, err
+}
+
+// chooseScenarios reads numbers and names; none mean all.
+func chooseScenarios(asked []string) (numbers []int, err error) {
 	var known []string
-	for _, scenario := range scenarios() {
-		known = append(known, scenario.name)
-	}
-	for _, name := range settings.scenarios {
-		if !slices.Contains(known, name) {
-			return settings, fmt.Errorf("SCENARIOS: there is no scenario %q; there are %s", name, strings.Join(known, ", "))
+	for _, s := range scenarios() {
+		known = append(known, fmt.Sprintf("%d %s", s.number, s.name))
+		if len(asked) == 0 || slices.Contains(asked, s.name) || slices.Contains(asked, strconv.Itoa(s.number)) {
+			numbers = append(numbers, s.number)
 		}
 	}
-	if settings.scenarios == nil {
-		settings.scenarios = known
+	for _, name := range asked {
+		if !slices.ContainsFunc(scenarios(), func(s scenario) bool { return name == s.name || name == strconv.Itoa(s.number) }) {
+			return nil, fmt.Errorf("SCENARIOS: there is no scenario %q; there are %s", name, strings.Join(known, ", "))
+		}
 	}
-	settings.profile = getenv("CPUPROFILE")
-	return settings, nil
+	return numbers, nil
+}
+
+// command is how somebody asks for the same.
+func command(getenv func(string) string, target string) string {
+	text := "make " + target
+	for _, name := range settingNames() {
+		if value := getenv(name); value != "" {
+			text += " " + name + "=" + value
+		}
+	}
+	return text
 }
 
 func list(text string) []string {
