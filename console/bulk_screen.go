@@ -50,6 +50,7 @@ type bulkPage struct {
 	Spreadings []formChoice
 	// OffersRunning says that the form asks whether what runs is meant, too.
 	OffersRunning bool
+	Problem       string // why what was sent was refused
 }
 
 // stateCount is how many jobs of one state match.
@@ -63,13 +64,15 @@ type stateCount struct {
 // confirmBulk shows what a bulk action would be done to, and asks.
 func confirmBulk(r *request) error {
 	query := r.URL.Query()
-	b, err := parseBulk(query)
+	b, err := readBulk(r, query)
 	if err != nil {
 		return err
 	}
-	if err := b.check(r.Context(), r.inspector()); err != nil {
-		return err
-	}
+	return askForBulk(r, b, query.Get("count") == "exact", nil)
+}
+
+// askForBulk shows the page that asks, again where what was sent was refused.
+func askForBulk(r *request, b *bulk, exactly bool, refused error) error {
 	if err := b.untilNow(r); err != nil {
 		return err
 	}
@@ -100,7 +103,7 @@ func confirmBulk(r *request) error {
 	count.Set("count", "exact")
 	page.CountURL = r.url("/bulk/confirm", count)
 	page.JobsURL = r.url("/jobs", filterQuery(shown))
-	if err := page.count(r, shown, query.Get("count") == "exact"); err != nil {
+	if err := page.count(r, shown, exactly); err != nil {
 		return err
 	}
 	list, err := r.inspector().List(r.Context(), shown, pgqueue.ListOptions{Limit: bulkSample, Preview: -1})
@@ -108,7 +111,12 @@ func confirmBulk(r *request) error {
 		return err
 	}
 	page.Sample, page.More = list.Jobs, list.Next != ""
-	return r.page(http.StatusOK, "bulk_confirm", "jobs", b.Title, page)
+	status := http.StatusOK
+	if refused != nil {
+		known := explain(refused)
+		status, page.Problem = known.status, known.text
+	}
+	return r.page(status, "bulk_confirm", "jobs", b.Title, page)
 }
 
 // untilNow bounds the action by the newest job of this moment: what is enqueued while somebody reads the page was never counted, and is not
@@ -121,9 +129,11 @@ func (b *bulk) untilNow(r *request) error {
 	if err != nil {
 		return err
 	}
-	if len(newest.Jobs) > 0 {
-		b.Filter.MaxID = newest.Jobs[0].ID
+	if len(newest.Jobs) == 0 {
+		b.Filter.IDs = []int64{} // none: what comes was not counted either
+		return nil
 	}
+	b.Filter.MaxID = newest.Jobs[0].ID
 	return nil
 }
 
@@ -174,18 +184,14 @@ func (p *bulkPage) exactly(r *request) (boundedCount, error) {
 
 // startBulk begins an operation, and leads to the page that shows how far it is.
 func startBulk(r *request) error {
-	b, err := parseBulk(r.PostForm)
-	if err != nil {
-		return err
-	}
+	b, err := readBulk(r, r.PostForm)
 	switch {
+	case err != nil:
+		return askForBulkAgain(r, err)
 	case len(b.Filter.States) == 0:
-		return badRequest("Only running jobs are meant. They are deleted only where the box for that is ticked.")
+		return askForBulkAgain(r, badRequest("Only running jobs are meant. They are deleted only where the box for that is ticked."))
 	case b.Destroys && r.PostForm.Get("sure") != "yes":
-		return badRequest("Nothing was deleted: tick the box that says you are sure.")
-	}
-	if err := b.check(r.Context(), r.inspector()); err != nil {
-		return err
+		return askForBulkAgain(r, badRequest("Nothing was deleted: tick the box that says you are sure."))
 	}
 	inspector := r.inspector()
 	o, err := r.console.operations.start(r.PostForm.Get("operation"), operationWork{

@@ -164,7 +164,7 @@ func parseTime(name, text string, now time.Time) (time.Time, error) {
 		}
 	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil {
+		if at, err := time.Parse(layout, text); err == nil && !at.IsZero() { // the zero time would mean none, or now
 			return at.UTC(), nil
 		}
 	}

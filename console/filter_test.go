@@ -50,7 +50,7 @@ func TestAFilterThatCannotBeReadIsRefused(t *testing.T) {
 	t.Parallel()
 	for query, field := range map[string]string{
 		"id=x": "id", "id=-1": "id", "min_id=1.5": "min_id", "max_id=99999999999999999999": "max_id", "priority=high": "priority",
-		"created_from=yesterday": "created_from", "due_to=-": "due_to", "due_to=-5": "due_to", "finished_to=-99999999d": "finished_to",
+		"created_from=yesterday": "created_from", "due_to=-": "due_to", "due_to=-5": "due_to", "due_from=0001-01-01": "due_from", "finished_to=-99999999d": "finished_to",
 		"payload=x": "payload", "payload_path=a": "payload_value", "payload_value=a": "payload_path", "payload_path=a..b&payload_value=1": "payload_path",
 		"payload={}&payload_path=a&payload_value=1": "payload_path",
 	} {

@@ -8,7 +8,9 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/pgqueue/pgqueue/internal/jsontext"
 	"github.com/pgqueue/pgqueue/pgqueue"
 )
 
@@ -129,6 +131,9 @@ type jobConfirm struct {
 	// Problem is why what was typed into Typed, the fields of the form, was refused.
 	Problem string
 	Typed   url.Values
+	// Changed says that the payload was replaced meanwhile: Current is the one that the form is about now.
+	Changed bool
+	Current string
 }
 
 // Due, Priority and MaxAttempts are what the fields hold: what was typed, or how it is.
@@ -155,21 +160,26 @@ func confirmJobAction(r *request) error {
 	if !ok {
 		return notFound("There is no such action.")
 	}
-	return askForJobAction(r, id, action, "", nil)
+	return askForJobAction(r, id, action, nil, nil)
 }
 
-// askForJobAction shows the form of an action: anew, or again with what was typed into it and the problem with that. The form then is still
-// about the job as it was seen when it was made.
-func askForJobAction(r *request, id int64, action *jobAction, problem string, typed url.Values) error {
+// askForJobAction shows the form of an action: anew, or again with what was typed into it and why that was refused. The form then is still
+// about the job as it was seen when it was made; only where a payload was replaced meanwhile, which the page shows, is it about that one.
+func askForJobAction(r *request, id int64, action *jobAction, refused error, typed url.Values) error {
 	limit := 0
 	if action.edits {
 		limit = pgqueue.DefaultMaxPayload
 	}
 	job, err := r.inspector().Peek(r.Context(), id, limit)
-	if err != nil {
+	if err != nil && refused != nil {
+		return refused
+	} else if err != nil {
 		return gone(r, id, err)
 	}
 	if !action.takes(job.State) {
+		if refused != nil && explain(refused).status != http.StatusBadRequest {
+			return jobConflict(r, id, refused)
+		}
 		return jobConflict(r, id, conflict("Job "+idText(id)+" is "+string(job.State)+": "+action.verb+" is for jobs that are "+stateWords(action.states)+"."))
 	}
 	page := &jobConfirm{
@@ -180,12 +190,18 @@ func askForJobAction(r *request, id int64, action *jobAction, problem string, ty
 	if action.edits {
 		page.Payload, page.PayloadReason = editablePayload(r, job)
 	}
-	if problem == "" {
+	if refused == nil {
 		return r.page(http.StatusOK, "job_confirm", "jobs", page.Title, page)
 	}
-	page.Problem, page.Typed, page.Version = problem, typed, typed.Get("version")
+	known := explain(refused)
+	page.Problem, page.Typed = strings.TrimSuffix(known.text, "."), typed
+	if known.status == http.StatusConflict {
+		page.Changed, page.Current = true, page.Payload
+	} else {
+		page.Version, page.State = typed.Get("version"), page.typed("state", page.State)
+	}
 	page.Payload = page.typed("payload", page.Payload)
-	return r.page(http.StatusBadRequest, "job_confirm", "jobs", page.Title, page)
+	return r.page(known.status, "job_confirm", "jobs", page.Title, page)
 }
 
 // editablePayload is the payload for a text field. Where not all of it may be shown, or can be read, the field begins empty: what is sent is
@@ -204,7 +220,7 @@ func editablePayload(r *request, job *pgqueue.JobDetail) (text, reason string) {
 	if !sameJSON(r.redacted(aboutJob(job, "payload"), job.Payload), job.Payload) {
 		return "", "Parts of the payload are not shown here. What you write replaces all of it."
 	}
-	return indented(job.Payload), ""
+	return string(jsontext.Indent(job.Payload)), ""
 }
 
 // sameJSON tells whether two documents differ in nothing but blanks between their parts, which a RedactFunc may have changed.
@@ -224,11 +240,12 @@ func runJobAction(r *request, action *jobAction) error {
 		return badRequest("The form does not say which version of the job it is about. Nothing was changed.")
 	}
 	if err := action.do(r, id, version); err != nil {
-		switch known := explain(err); {
-		case known.status == http.StatusConflict:
+		changed, _ := errors.AsType[*pgqueue.ChangedError](err)
+		switch {
+		case errors.Is(err, pgqueue.ErrInvalid), action.edits && changed != nil: // nobody types a payload twice
+			return askForJobAction(r, id, action, err, r.PostForm)
+		case explain(err).status == http.StatusConflict:
 			return jobConflict(r, id, err)
-		case errors.Is(err, pgqueue.ErrInvalid): // nobody types a payload twice
-			return askForJobAction(r, id, action, known.text, r.PostForm)
 		}
 		return err
 	}
@@ -262,5 +279,9 @@ func jobConflict(r *request, id int64, err error) error {
 	if job, err := r.inspector().Peek(r.Context(), id, 0); err == nil {
 		page.Job, page.State, page.Actions = job, string(job.State), jobActionLinks(r, job)
 	}
-	return r.page(http.StatusConflict, "job_conflict", "jobs", "Nothing was changed", page)
+	status := http.StatusConflict
+	if known.status == http.StatusForbidden { // a form that was too old besides
+		status = known.status
+	}
+	return r.page(status, "job_conflict", "jobs", "Nothing was changed", page)
 }

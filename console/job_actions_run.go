@@ -73,7 +73,9 @@ func rescheduleJob(r *request, id int64, version pgqueue.Version) error {
 			return err
 		}
 	}
-	return r.inspector().Reschedule(r.Context(), id, at, pgqueue.IfVersion(version))
+	return r.ifSeen("reschedule", id, func(inspector *pgqueue.Inspector) error {
+		return inspector.Reschedule(r.Context(), id, at, pgqueue.IfVersion(version))
+	})
 }
 
 func prioritizeJob(r *request, id int64, version pgqueue.Version) error {
@@ -81,8 +83,10 @@ func prioritizeJob(r *request, id int64, version pgqueue.Version) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.inspector().SetPriority(r.Context(), id, priority, pgqueue.IfVersion(version))
-	return err
+	return r.ifSeen("priority", id, func(inspector *pgqueue.Inspector) error {
+		_, err := inspector.SetPriority(r.Context(), id, priority, pgqueue.IfVersion(version))
+		return err
+	})
 }
 
 func setJobAttempts(r *request, id int64, version pgqueue.Version) error {
@@ -90,6 +94,8 @@ func setJobAttempts(r *request, id int64, version pgqueue.Version) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.inspector().SetMaxAttempts(r.Context(), id, n, pgqueue.IfVersion(version))
-	return err
+	return r.ifSeen("max-attempts", id, func(inspector *pgqueue.Inspector) error {
+		_, err := inspector.SetMaxAttempts(r.Context(), id, n, pgqueue.IfVersion(version))
+		return err
+	})
 }

@@ -42,7 +42,7 @@ func doneText(action string) string {
 		return "The operation was started."
 	case "stop":
 		return "The operation was asked to stop."
-	default:
-		return "Done."
+	default: // a word that somebody wrote into an address
+		return ""
 	}
 }

@@ -64,12 +64,20 @@ func ago(t, now time.Time) template.HTML {
 	words, distance := "just now", now.Sub(utc)
 	switch {
 	case distance >= time.Second:
-		words = coarse(distance) + " ago"
+		words = far(now.Unix()-utc.Unix(), distance) + " ago"
 	case distance <= -time.Second:
-		words = "in " + coarse(utc.Sub(now)) // -distance overflows where the distance is the longest there is
+		words = "in " + far(utc.Unix()-now.Unix(), utc.Sub(now)) // -distance overflows where the distance is the longest there is
 	}
 	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`,
 		utc.Format("2006-01-02T15:04:05.000Z07:00"), utc.Format("2006-01-02 15:04:05.000 UTC"), words))
+}
+
+// far is coarse for what may be further away than a time.Duration reaches, which is 292 years.
+func far(seconds int64, distance time.Duration) string {
+	if days := seconds / (24 * 60 * 60); days > 1000 {
+		return strconv.FormatInt(days, 10) + " d"
+	}
+	return coarse(distance)
 }
 
 // coarse is a duration in its largest unit.

@@ -42,6 +42,13 @@ func TestAgo(t *testing.T) {
 			t.Errorf("%v: %s, want %s", d, got, want)
 		}
 	}
+	for at, want := range map[time.Time]string{
+		time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC): "in 2912379 d", time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC): "739677 d ago",
+	} {
+		if got := string(ago(at, now)); !strings.Contains(got, ">"+want+"<") {
+			t.Errorf("%v: %s, want %s", at, got, want)
+		}
+	}
 	if got := string(ago(now, now)); got != `<time datetime="2026-03-04T04:06:07.000Z" title="2026-03-04 04:06:07.000 UTC">just now</time>` {
 		t.Error(got)
 	}

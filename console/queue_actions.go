@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"net/http"
@@ -30,6 +31,50 @@ type controlConfirm struct {
 	Kind    string       // with AskKind
 	Queue   string
 	AskKind bool // the form asks for a kind and a queue, and comes back with them
+
+	Problem string     // why what was Typed was refused
+	Typed   url.Values // the fields of the form that was sent
+}
+
+// ask shows the page; with a refusal, and where the form has fields to be filled in, the same form with what was typed and the reason. After a
+// conflict the form is about what the page shows now; otherwise it still is about what was seen when it was made.
+func (c *controlConfirm) ask(r *request, section string, refused error) error {
+	if refused == nil {
+		return r.page(http.StatusOK, "queues_confirm", section, c.Title, c)
+	}
+	known := explain(refused)
+	if !c.Pause && c.History == nil || known.status != http.StatusBadRequest && known.status != http.StatusConflict {
+		return refused
+	}
+	c.Problem, c.Typed = known.text, r.PostForm
+	for n, field := range c.Hidden {
+		if field.Name == "seen" && known.status == http.StatusBadRequest {
+			c.Hidden[n].Value = r.PostForm.Get("seen")
+		}
+	}
+	for n := range c.History {
+		if given := r.PostForm.Get("history"); given != "" {
+			c.History[n].Current = string(c.History[n].Value) == given
+		}
+	}
+	return r.page(known.status, "queues_confirm", section, c.Title, c)
+}
+
+// pauseLength is one of the lengths of a pause that a form offers.
+type pauseLength struct {
+	Value, Words string
+	Chosen       bool
+}
+
+// Lengths are the lengths of a pause, and which was chosen.
+func (c *controlConfirm) Lengths() []pauseLength {
+	lengths := []pauseLength{
+		{"", "until somebody resumes it", false}, {"15m", "15 minutes", false}, {"1h", "an hour", false}, {"4h", "4 hours", false}, {"24h", "a day", false},
+	}
+	for n := range lengths {
+		lengths[n].Chosen = c.Typed != nil && lengths[n].Value == c.Typed.Get("for")
+	}
+	return lengths
 }
 
 // controlFact is a name with a value.
@@ -43,15 +88,18 @@ type historyFor struct {
 }
 
 // confirmQueueAction asks before an action on a queue.
-func confirmQueueAction(r *request) error {
+func confirmQueueAction(r *request) error { return askForQueueAction(r, r.PathValue("action"), nil) }
+
+// askForQueueAction shows the page that asks, again where what was sent was refused; see controlConfirm.ask.
+func askForQueueAction(r *request, action string, refused error) error {
 	queue := r.PathValue("queue")
 	stats, err := queueStats(r.Context(), r.inspector(), queue)
 	if err != nil {
-		return err
+		return errors.Join(refused, err)
 	}
 	path := "/queues/" + segment(queue)
-	confirm := &controlConfirm{Back: path, Post: path + "/" + r.PathValue("action"), Hidden: []controlFact{{"seen", seenPause(stats)}}}
-	switch r.PathValue("action") {
+	confirm := &controlConfirm{Back: path, Post: path + "/" + action, Hidden: []controlFact{{"seen", seenPause(stats)}}}
+	switch action {
 	case "pause":
 		confirm.Title, confirm.Button, confirm.Pause = "Pause queue "+queue, "Pause", true
 		confirm.Effect = []string{
@@ -77,7 +125,7 @@ func confirmQueueAction(r *request) error {
 	default:
 		return notFound("There is no such action on a queue.")
 	}
-	return r.page(http.StatusOK, "queues_confirm", "queues", confirm.Title, confirm)
+	return confirm.ask(r, "queues", refused)
 }
 
 // historyChoices are the settings, each with what it means.
@@ -151,7 +199,7 @@ func (r *request) changeQueue(done string, act func(ctx context.Context, inspect
 		return act(ctx, inspector, before, now)
 	})
 	if err != nil {
-		return err
+		return askForQueueAction(r, done, err)
 	}
 	r.console.counts.forget()
 	return r.redirect("/queues/"+segment(queue), url.Values{"done": {done}})

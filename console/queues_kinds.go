@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -86,7 +87,12 @@ func kindPlace(queue string) string {
 
 // confirmKindAction asks before an action on a kind; for a pause without a kind, it asks for that first.
 func confirmKindAction(r *request) error {
-	kind, queue, action := r.URL.Query().Get("kind"), r.URL.Query().Get("queue"), r.PathValue("action")
+	return askForKindAction(r, r.URL.Query(), r.PathValue("action"), nil)
+}
+
+// askForKindAction shows the page that asks, again where what was sent was refused; see controlConfirm.ask.
+func askForKindAction(r *request, values url.Values, action string, refused error) error {
+	kind, queue := values.Get("kind"), values.Get("queue")
 	confirm := &controlConfirm{
 		Back: "/kinds", Post: "/kinds/" + action, Kind: kind, Queue: queue,
 		Facts: []controlFact{{"Kind", kind}, {"Where", kindPlace(queue)}},
@@ -95,6 +101,9 @@ func confirmKindAction(r *request) error {
 		return notFound("There is no such action on a kind.")
 	}
 	if kind == "" {
+		if refused != nil {
+			return refused
+		}
 		if action != "pause" {
 			return badRequest("Which kind is to go on?")
 		}
@@ -103,7 +112,7 @@ func confirmKindAction(r *request) error {
 	}
 	pause, err := findPause(r.Context(), r.inspector(), kind, queue)
 	if err != nil {
-		return err
+		return errors.Join(refused, err)
 	}
 	confirm.Hidden = []controlFact{{"kind", kind}, {"queue", queue}, {"seen", seenKindPause(pause)}}
 	confirm.Warning = kindSentence(pause)
@@ -118,7 +127,7 @@ func confirmKindAction(r *request) error {
 			confirm.Warning = "It is not paused " + kindPlace(queue) + "."
 		}
 	}
-	return r.page(http.StatusOK, "queues_confirm", "queues", confirm.Title, confirm)
+	return confirm.ask(r, "queues", refused)
 }
 
 // changeKind acts on a kind whose pause is the one that was seen.
@@ -136,7 +145,7 @@ func (r *request) changeKind(done string, act func(ctx context.Context, inspecto
 		return act(ctx, inspector, before, now)
 	})
 	if err != nil {
-		return err
+		return askForKindAction(r, r.PostForm, done, err)
 	}
 	return r.redirect("/kinds", url.Values{"done": {done}})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/pgqueue/pgqueue/internal/jsontext"
 	"github.com/pgqueue/pgqueue/pgqueue"
 )
 
@@ -38,7 +39,7 @@ func (r *request) shown(about Redaction, value json.RawMessage, limit int) pgque
 	if limit > 0 && size > limit {
 		return cut(string(value), size, limit)
 	}
-	return pgqueue.Excerpt{Text: indented(value), Size: size}
+	return pgqueue.Excerpt{Text: string(jsontext.Indent(value)), Size: size}
 }
 
 // shownExcerpt is what may be shown of a value of which only a beginning may have been read: one of a list, or one of Peek's Cut.

@@ -64,7 +64,7 @@ func (r *request) timeout() time.Duration {
 // answer takes its turn and does what the route does.
 func (r *request) answer(route route) error {
 	if err := r.admit(route); err != nil {
-		return err
+		return r.jobFormAgain(route, err)
 	}
 	r.unmark(route)
 	if !r.console.turns.needsNone(route) {

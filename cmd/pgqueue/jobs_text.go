@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/pgqueue/pgqueue/internal/jsontext"
 )
 
 // hidden tells whether a character must not reach a terminal: control characters, which move its cursor and change its title, and what
@@ -77,11 +79,7 @@ func indented(text []byte) []byte {
 	if len(text) > maxShown {
 		return visibleJSON(text)
 	}
-	var lines bytes.Buffer
-	if err := json.Indent(&lines, text, "", "  "); err != nil {
-		return visibleJSON(text)
-	}
-	return visibleJSON(lines.Bytes())
+	return visibleJSON(jsontext.Indent(text))
 }
 
 // writeRows writes rows in columns, with a head if there is one. Unlike the tables of other commands they may be one part of many.

@@ -11,26 +11,6 @@ import (
 	"github.com/pgqueue/pgqueue/pgqueuetest"
 )
 
-func TestIndentationIsBounded(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"a":[1,{"b":"{,[\\\""}]}`: "{\n  \"a\": [\n    1,\n    {\n      \"b\": \"{,[\\\\\\\"\"\n    }\n  ]\n}",
-		`[]`:                        "[]",
-		`no JSON`:                   "no JSON",
-	} {
-		if got := indented(json.RawMessage(text)); got != want {
-			t.Errorf("%s in lines is %q, want %q", text, got, want)
-		}
-	}
-	for _, deep := range []string{
-		strings.Repeat("[", 9000) + strings.Repeat("]", 9000),
-		strings.Repeat(`{"a":`, 3500) + "1" + strings.Repeat("}", 3500),
-	} {
-		if got := indented(json.RawMessage(deep)); len(got) > 5*len(deep)+64<<10 {
-			t.Errorf("%d bytes become %d", len(deep), len(got))
-		}
-	}
-}
-
 // What producers nest deeply makes no page that is many times as large: not of a job, and not its form.
 func TestADeepPayloadMakesNoHugePage(t *testing.T) {
 	db := pgqueuetest.New(t)

@@ -1,21 +1,22 @@
-package console
+// Package jsontext writes JSON documents for people. The console and the command line use it; it imports nothing.
+package jsontext
 
 import (
 	"bytes"
 	"encoding/json"
 )
 
-// indented is a JSON document in lines, for people; or as it is, where it is none, or where lines would make much more of it: the blanks
+// Indent is a JSON document in lines, for people; or as it is, where it is none, or where lines would make much more of it: the blanks
 // before a line grow with the depth, so 18 kB of brackets would become 162 MB.
-func indented(value json.RawMessage) string {
+func Indent(value []byte) []byte {
 	if indentedSize(value) > 4*len(value)+64<<10 {
-		return string(value)
+		return value
 	}
 	var lines bytes.Buffer
 	if json.Indent(&lines, value, "", "  ") != nil {
-		return string(value)
+		return value
 	}
-	return lines.String()
+	return lines.Bytes()
 }
 
 // indentedSize is about how many bytes a document would have in lines. It reads no more of JSON than where strings begin and end.
