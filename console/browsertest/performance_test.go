@@ -23,7 +23,7 @@ func (s *site) million(t *testing.T) {
 			failures, max_attempts, payload, metadata, tags)
 		SELECT n, 'q' || n % 5, 'kind-' || n % 7, 'succeeded', 'w', f.at - f.run - f.wait, f.at - f.run - f.wait, f.at - f.run, f.at, (now() AT TIME ZONE 'UTC')::date, 1, 1, 0, 1, 0, 3, '{}', '{}', '{}'
 		FROM generate_series(1, $1::int) n
-		     CROSS JOIN LATERAL (SELECT now() - ($1::int - n) * interval '5 ms' AS at, interval '1 ms' * (1 + abs(hashint4(n)) % 2000) AS run, interval '1 ms' * (abs(hashint4(n + 1)) % 90) AS wait) f`, samples); err != nil {
+		     CROSS JOIN LATERAL (SELECT now() - ($1::int - n) * least(interval '5 ms', (now() - date_trunc('day', now(), 'UTC')) / $1::int) AS at, interval '1 ms' * (1 + abs(hashint4(n)) % 2000) AS run, interval '1 ms' * (abs(hashint4(n + 1)) % 90) AS wait) f`, samples); err != nil {
 		t.Fatal(err)
 	}
 }
