@@ -93,7 +93,11 @@ func TestCostIsCountedPerJob(t *testing.T) {
 	t.Parallel()
 	found := measured(t, "cost", pgqueueEngine(tuned, false), testJobs, 3*time.Second)
 	wantPositive(t, found, "jobs_per_s", "client_cpu_us_per_job", "go_allocations_per_job", "go_bytes_per_job", "wal_bytes_per_job",
-		"wal_bytes_per_job_worked", "commits_per_job_worked", "renewals_hot_share")
+		"wal_bytes_per_job_worked", "renewals_hot_share")
+	if !countsAtOnce(t) {
+		return
+	}
+	wantPositive(t, found, "commits_per_job_worked")
 	// One inserted, updated and deleted row, and what else the worker writes.
 	if rows := found["rows_written_per_job"]; rows < 3 || rows > 5 {
 		t.Errorf("%v rows are written for a job, want 3 and little more", rows)
@@ -102,6 +106,22 @@ func TestCostIsCountedPerJob(t *testing.T) {
 		t.Errorf("%v of the renewals are HOT", share)
 	}
 	wantPositive(t, measured(t, "cost", riverEngine(tuned), testJobs, 0), "wal_bytes_per_job", "rows_written_per_job_worked")
+}
+
+// countsAtOnce tells whether the server's counters are in shared memory, as from Postgres 15 on. Before, a collector has them seconds later, and
+// a run of a few jobs is over by then.
+func countsAtOnce(t *testing.T) bool {
+	t.Helper()
+	db, err := testServer(t).database(t.Context(), wiring{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.drop()
+	var version int
+	if err := db.pool.QueryRow(t.Context(), `SELECT current_setting('server_version_num')::int`).Scan(&version); err != nil {
+		t.Fatal(err)
+	}
+	return version >= 150000
 }
 
 func TestGrowthComparesWithAnEmptyStart(t *testing.T) {
