@@ -14,7 +14,7 @@ import (
 )
 
 // Inspector is for people and their tools: it looks at jobs, queues and workers, and acts on them, one by one or all that
-// match a [Filter]. A command line tool or a web console needs nothing else; pgqueue brings none. It needs no [Client], and runs no
+// match a [Filter]. The command line and the console are built on it. It needs no [Client], and runs no
 // job.
 //
 // Every read is bounded: it takes its rows from an index, and looks at a fixed number of them whatever the tables hold. So

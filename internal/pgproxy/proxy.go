@@ -108,7 +108,7 @@ func (p *Proxy) Retarget(network, address string) {
 // does, and pass everything else.
 func (p *Proxy) SwallowNotifications(on bool) { p.swallow.Store(on) }
 
-// Refuse makes the proxy close new connections at once, as if no server were there.
+// Refuse makes the proxy close new connections at once, as if no server were there. After Refuse(true) and Cut there is none left.
 func (p *Proxy) Refuse(on bool) { p.refuse.Store(on) }
 
 // Cut closes all connections, both sides.
@@ -178,10 +178,14 @@ func (p *Proxy) accept() {
 		}
 		l := &link{client: client, server: server, ended: make(chan struct{})}
 		p.mu.Lock()
-		if p.closed {
+		if p.closed || p.refuse.Load() { // meanwhile: a Cut behind Refuse has not seen it, and it would outlive both
+			ended := p.closed
 			p.mu.Unlock()
 			l.close()
-			return
+			if ended {
+				return
+			}
+			continue
 		}
 		p.links[l] = struct{}{}
 		p.running.Add(1)

@@ -156,3 +156,46 @@ func TestCutAndRefuse(t *testing.T) {
 	proxy.Refuse(false)
 	dial()
 }
+
+// A connection that was being made when the proxy began to refuse does not outlive the Cut behind it.
+func TestNothingSurvivesRefuseAndCut(t *testing.T) {
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	go func() { // keeps what comes open, as a server does
+		for {
+			conn, err := server.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+		}
+	}()
+	for round := range 200 {
+		proxy, err := pgproxy.Start("tcp", server.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		address := &net.TCPAddr{IP: net.ParseIP(proxy.Host()), Port: int(proxy.Port())}
+		var clients []net.Conn
+		for range 8 {
+			client, err := net.DialTCP("tcp", nil, address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			clients = append(clients, client)
+		}
+		proxy.Refuse(true)
+		proxy.Cut()
+		for n, client := range clients {
+			_ = client.SetReadDeadline(time.Now().Add(5 * time.Second))
+			if _, err := client.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatalf("round %d: connection %d outlives Refuse and Cut", round, n)
+			}
+			_ = client.Close()
+		}
+		proxy.Close()
+	}
+}
