@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -191,17 +192,21 @@ func (f *fakeQuerier) Err() error                                             { 
 func (f *fakeQuerier) Close()                                                 {}
 
 // Without middleware an enqueue costs no more than before there was any: neither it nor the options may be put on the heap
-// for its sake. The figure is that of the version before.
+// for its sake. The figure is that of the version before. The counter is the whole process's: the pool's own goroutines add to
+// it now and then, never take away, so the least of a few rounds is the enqueue's.
 func TestEnqueueWithoutMiddlewareAllocatesNothingNew(t *testing.T) {
 	db := pgqueuetest.New(t)
 	client := quietClient(t, db.Pool, pgqueue.WithoutHints())
 	ctx, q := context.Background(), &fakeQuerier{}
 	var args pgqueue.Args = task{N: 1}
-	got := testing.AllocsPerRun(200, func() {
-		if _, err := client.Enqueue(ctx, q, args, pgqueue.OnQueue("mail"), pgqueue.WithPriority(2)); err != nil {
-			t.Fatal(err)
-		}
-	})
+	got := math.Inf(1)
+	for range 5 {
+		got = min(got, testing.AllocsPerRun(200, func() {
+			if _, err := client.Enqueue(ctx, q, args, pgqueue.OnQueue("mail"), pgqueue.WithPriority(2)); err != nil {
+				t.Fatal(err)
+			}
+		}))
+	}
 	const before = 15
 	if got > before {
 		t.Errorf("%v allocations, %d before there was middleware", got, before)
