@@ -87,15 +87,15 @@ type fence struct {
 // the moment in which it finds that the row is taken. The completion leaves such a row out, and the next one has it again.
 func (s *rawSystem) fetch(ctx context.Context, done func(n int)) error {
 	mark, markID := pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}, int64(0)
-	open := make(map[fence]bool, 2*rawBatch)
+	open := make(map[fence]pgtype.TID, 2*rawBatch)
 	for more := true; more || len(open) > 0; {
 		if more {
 			claimed, last, err := s.claim(ctx, mark, markID)
 			if err != nil {
 				return err
 			}
-			for _, at := range claimed {
-				open[at] = true
+			for at, place := range claimed {
+				open[at] = place
 				markID = max(markID, at.id)
 			}
 			mark, more = last, len(claimed) > 0
@@ -110,14 +110,14 @@ func (s *rawSystem) fetch(ctx context.Context, done func(n int)) error {
 }
 
 // complete takes what it could complete out of open.
-func (s *rawSystem) complete(ctx context.Context, open map[fence]bool) (done int, err error) {
-	ids, attempts := make([]int64, 0, len(open)), make([]int32, 0, len(open))
+func (s *rawSystem) complete(ctx context.Context, open map[fence]pgtype.TID) (done int, err error) {
+	ids, attempts, places := make([]int64, 0, len(open)), make([]int32, 0, len(open)), make([]pgtype.TID, 0, len(open))
 	for _, at := range slices.SortedFunc(maps.Keys(open), func(a, b fence) int { return cmp.Compare(a.id, b.id) }) {
-		ids, attempts = append(ids, at.id), append(attempts, at.attempt)
+		ids, attempts, places = append(ids, at.id), append(attempts, at.attempt), append(places, open[at])
 	}
-	sql, args := rawStatement("complete_forget"), []any{pgx.QueryExecModeCacheDescribe, "default", ids, attempts}
+	sql, args := rawStatement("complete_forget_at"), []any{pgx.QueryExecModeCacheDescribe, "default", ids, attempts, places}
 	if s.history {
-		sql, args = rawStatement("complete"), append(args, false)
+		sql, args = rawStatement("complete_at"), append(args, false)
 	}
 	rows, err := s.pool.Query(ctx, sql, args...)
 	if err != nil {
@@ -132,9 +132,9 @@ func (s *rawSystem) complete(ctx context.Context, open map[fence]bool) (done int
 	return done, rows.Err()
 }
 
-// claim reads three columns of the answer, in binary. The mark is the latest run_at, and the highest id: fill gives the jobs of
+// claim reads four columns of the answer, in binary. The mark is the latest run_at, and the highest id: fill gives the jobs of
 // a batch one run_at, and later batches later ones and higher ids.
-func (s *rawSystem) claim(ctx context.Context, mark pgtype.Timestamptz, markID int64) (claimed []fence, last pgtype.Timestamptz, err error) {
+func (s *rawSystem) claim(ctx context.Context, mark pgtype.Timestamptz, markID int64) (claimed map[fence]pgtype.TID, last pgtype.Timestamptz, err error) {
 	rows, err := s.pool.Query(ctx, rawStatement("claim"), pgx.QueryExecModeCacheDescribe, "default", rawBatch,
 		(30 * time.Second).Microseconds(), "raw", []string{"noop"}, []int16{1, 2, 3, 4},
 		[]pgtype.Timestamptz{mark, mark, mark, mark}, []int64{markID, markID, markID, markID})
@@ -142,14 +142,15 @@ func (s *rawSystem) claim(ctx context.Context, mark pgtype.Timestamptz, markID i
 		return nil, last, err
 	}
 	defer rows.Close()
-	claimed = make([]fence, 0, rawBatch)
+	claimed = make(map[fence]pgtype.TID, rawBatch)
 	var latest uint64
 	for rows.Next() {
 		values := rows.RawValues()
 		if values[rawID] == nil {
 			continue // the envelope alone
 		}
-		claimed = append(claimed, fence{int64(binary.BigEndian.Uint64(values[rawID])), int32(binary.BigEndian.Uint32(values[rawAttempt]))})
+		claimed[fence{int64(binary.BigEndian.Uint64(values[rawID])), int32(binary.BigEndian.Uint32(values[rawAttempt]))}] = pgtype.TID{
+			BlockNumber: binary.BigEndian.Uint32(values[rawPlace]), OffsetNumber: binary.BigEndian.Uint16(values[rawPlace][4:]), Valid: true}
 		latest = max(latest, binary.BigEndian.Uint64(values[rawRunAt]))
 	}
 	return claimed, pgtype.Timestamptz{Time: fromMicros(latest), Valid: true}, rows.Err()
@@ -160,6 +161,7 @@ const (
 	rawID      = 0
 	rawAttempt = 1
 	rawRunAt   = 4
+	rawPlace   = 13
 )
 
 // fromMicros is a binary timestamptz: microseconds since 2000.

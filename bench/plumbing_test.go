@@ -38,7 +38,7 @@ func code(text string) string {
 }
 
 func TestRawSendsTheShippedStatements(t *testing.T) {
-	for name, file := range map[string]string{"claim": "claim.sql", "complete": "verdict.sql", "complete_forget": "verdict.sql"} {
+	for name, file := range map[string]string{"claim": "claim.sql", "complete_at": "verdict.sql", "complete_forget_at": "verdict.sql"} {
 		want := strings.ReplaceAll(shipped(t, file, name), "{schema}", "pgqueue")
 		if got := code(rawStatement(name)); got != want {
 			t.Errorf("raw.sql: %s is not what pgqueue sends; copy it from %s\n got %s\nwant %s", name, file, got, want)

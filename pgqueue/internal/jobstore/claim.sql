@@ -9,6 +9,9 @@
 --
 -- * = ANY (ARRAY (...)) runs the inner SELECT exactly once. As IN (... LIMIT n ...) or a joined subquery it may be run
 --   again for every outer row, and one claim then takes the whole queue.
+-- * The rows are found again by where they lie (ctid), which saves a walk down the primary key for each. They are locked by then, so they
+--   stay there. A row that was changed between the snapshot and its lock (a replacement, an edit) lies where the snapshot sees nothing:
+--   it is left out, and is the next claim's. place is where the claimed version lies, for the completion: see complete_at.
 -- * Each priority is an index range of its own, read in index order: a million future jobs of priority 1 do not hide
 --   priority 2, and the backlog is never sorted.
 -- * ORDER BY p.ord costs nothing, the ordinality is already in that order, and it must stay exactly that. With run_at, id
@@ -38,11 +41,11 @@ WITH claimed AS (
     UPDATE {schema}.jobs AS j
     SET state = 'running', attempt = j.attempt + 1, claimed_generation = j.generation, claimed_by = $4,
         claimed_at = statement_timestamp(), lease_expires_at = statement_timestamp() + $3::bigint * interval '1 microsecond'
-    WHERE j.queue = $1 AND j.id = ANY (ARRAY (
-        SELECT c.id
+    WHERE j.queue = $1 AND j.ctid = ANY (ARRAY (
+        SELECT c.ctid
         FROM unnest($6::smallint[], $7::timestamptz[], $8::bigint[]) WITH ORDINALITY AS p(priority, since, since_id, ord)
              CROSS JOIN LATERAL (
-                SELECT r.id FROM {schema}.jobs r
+                SELECT r.ctid FROM {schema}.jobs r
                 WHERE r.queue = $1 AND r.priority = p.priority AND r.state = 'pending' AND r.run_at <= statement_timestamp()
                   AND (r.run_at, r.id) >= (p.since, p.since_id) AND ($5::text[] IS NULL OR r.kind = ANY ($5::text[]))
                   AND CASE WHEN r.kind = ANY (ARRAY (
@@ -53,15 +56,15 @@ WITH claimed AS (
       AND NOT EXISTS (SELECT FROM {schema}.queues q
                       WHERE q.name = $1 AND q.paused_at IS NOT NULL AND coalesce(q.paused_until, 'infinity') > statement_timestamp())
     RETURNING j.id, j.attempt, j.kind, j.priority, j.run_at, j.failures, j.max_attempts, j.generation, j.key, j.revision,
-              j.created_at, j.payload::text AS payload, nullif(j.metadata, '{}')::text AS metadata, nullif(j.tags, '{}') AS tags,
+              j.created_at, j.payload::text AS payload, nullif(j.metadata, '{}')::text AS metadata, j.ctid AS place, nullif(j.tags, '{}') AS tags,
               (SELECT clock_timestamp()) AS found_at
 )
 SELECT c.id, c.attempt, c.kind, c.priority, c.run_at, c.failures, c.max_attempts, c.generation, c.key, c.revision,
-       c.created_at, c.payload, c.metadata, c.tags, c.found_at,
+       c.created_at, c.payload, c.metadata, c.place, c.tags, c.found_at,
        NULL AS claimed_at, NULL AS db_now, NULL AS history, NULL AS paused_until, NULL AS paused_kinds
 FROM claimed c
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, clock_timestamp(),
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, clock_timestamp(),
        statement_timestamp(), now(), coalesce((SELECT q.history FROM {schema}.queues q WHERE q.name = $1), 'full'),
        (SELECT coalesce(q.paused_until, 'infinity') FROM {schema}.queues q
         WHERE q.name = $1 AND q.paused_at IS NOT NULL AND coalesce(q.paused_until, 'infinity') > statement_timestamp()),

@@ -27,6 +27,7 @@ const (
 	colCreatedAt
 	colPayload
 	colMetadata
+	colPlace
 	colTags
 	colFoundAt
 	colClaimedAt
@@ -158,6 +159,7 @@ func (r *claimReader) readBinary(row *Row, next *claimedRow, values [][]byte) {
 	if values[colMetadata] != nil {
 		row.Metadata = r.copied(values[colMetadata])
 	}
+	row.place = pgtype.TID{BlockNumber: binary.BigEndian.Uint32(values[colPlace]), OffsetNumber: binary.BigEndian.Uint16(values[colPlace][4:]), Valid: true}
 	if values[colTags] != nil {
 		if err := r.scan.value(colTags, values[colTags], &row.Tags); err != nil {
 			next.err = fmt.Errorf("%s: %w", row, err)
@@ -175,7 +177,7 @@ func (r *claimReader) readAny(row *Row, next *claimedRow, values [][]byte) error
 	var due, created pgtype.Timestamptz
 	for i, dst := range []any{
 		&row.Kind, &row.Priority, &due, &row.Failures, &row.MaxAttempts, &row.Generation, &row.Key, &row.Revision,
-		&created, (*[]byte)(&row.Payload), (*[]byte)(&row.Metadata), &row.Tags,
+		&created, (*[]byte)(&row.Payload), (*[]byte)(&row.Metadata), &row.place, &row.Tags,
 	} {
 		if err := r.scan.value(colKind+i, values[colKind+i], dst); err != nil && next.err == nil {
 			next.err = fmt.Errorf("%s: %w", row, err)
@@ -291,7 +293,7 @@ func (s *scanner) binary(oids ...uint32) bool {
 // binaryClaim says whether a claim's rows come as readBinary expects them, and where pgx would place their times.
 func (s *scanner) binaryClaim() (ok bool, location *time.Location) {
 	if !s.binary(pgtype.Int8OID, pgtype.Int4OID, pgtype.TextOID, pgtype.Int2OID, pgtype.TimestamptzOID, pgtype.Int2OID, pgtype.Int2OID,
-		pgtype.Int4OID, pgtype.TextOID, pgtype.TextOID, pgtype.TimestamptzOID, pgtype.TextOID, pgtype.TextOID) {
+		pgtype.Int4OID, pgtype.TextOID, pgtype.TextOID, pgtype.TimestamptzOID, pgtype.TextOID, pgtype.TextOID, pgtype.TIDOID) {
 		return false, nil
 	}
 	times, ok := s.types.TypeForOID(pgtype.TimestamptzOID)

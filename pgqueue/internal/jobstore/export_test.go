@@ -9,6 +9,9 @@ func (s *Store) ClaimSQL() string { return s.sql.claim }
 
 // SQL is a statement by its name in the files, for EXPLAIN.
 func (s *Store) SQL(name string) string {
+	if name == "enqueue" {
+		return s.produce.enqueue // with the sequence's name in it
+	}
 	found, err := loadStatements(s.schema)
 	if err != nil {
 		return err.Error() // no SQL: the statement that it is put into fails, and says so

@@ -39,6 +39,9 @@ func (q *Queue) Renew(ctx context.Context, tokens []runner.Token, lease time.Dur
 	renewals := make([]runner.Renewal, len(want))
 	for i, at := range want {
 		renewals[i] = answers[at]
+		if renewals[i] == runner.Renewed || renewals[i] == runner.CancelRequested {
+			tokens[i].(*Row).setMoved()
+		}
 		// A job that its handler has completed in a transaction is gone as soon as that commits, and nothing is lost by
 		// it: the handler may take its time to return. If the transaction rolls back, the verdict will tell.
 		if row := tokens[i].(*Row); renewals[i] == runner.Refused && row.isCompleting() {

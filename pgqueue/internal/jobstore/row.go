@@ -15,7 +15,7 @@ import (
 )
 
 // Row is one claimed job, and the token of its claim: (ID, Attempt) is the fence of every verdict. It is not changed
-// after the claim, but for what isCompleting tells, so it may be read by any goroutine.
+// after the claim, but for what isCompleting and inPlace tell, so it may be read by any goroutine.
 type Row struct {
 	ID            int64
 	Queue         string
@@ -39,6 +39,10 @@ type Row struct {
 	// asking again; empty means "full".
 	History string
 
+	// place is where the claim left the row in its table; see complete_at. Invalid: not known.
+	place pgtype.TID
+	moved uint32 // 1 once a renewal has written the row anew, elsewhere
+
 	// completing is 1 once CompleteTx has completed the job in a transaction whose end is not known here.
 	completing uint32
 	reported   uint32 // 1 once the handler has said how far it is; see SetReported
@@ -49,6 +53,12 @@ func (r *Row) setCompleting() { atomic.StoreUint32(&r.completing, 1) }
 
 // isCompleting tells whether setCompleting was called.
 func (r *Row) isCompleting() bool { return atomic.LoadUint32(&r.completing) == 1 }
+
+// setMoved notes that the row no longer lies where its claim left it.
+func (r *Row) setMoved() { atomic.StoreUint32(&r.moved, 1) }
+
+// inPlace tells whether the row may still lie where its claim left it.
+func (r *Row) inPlace() bool { return r.place.Valid && atomic.LoadUint32(&r.moved) == 0 }
 
 var _ runner.Token = (*Row)(nil)
 

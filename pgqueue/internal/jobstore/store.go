@@ -54,6 +54,8 @@ type consumerStatements struct {
 	claim           string
 	complete        string
 	completeForget  string
+	completeAt      string
+	forgetAt        string
 	finish          string
 	putBack         string
 	look            string
@@ -93,6 +95,8 @@ func (c *consumerStatements) load(schema string, found statements) error {
 		"claim":              &c.claim,
 		"complete":           &c.complete,
 		"complete_forget":    &c.completeForget,
+		"complete_at":        &c.completeAt,
+		"complete_forget_at": &c.forgetAt,
 		"finish":             &c.finish,
 		"put_back":           &c.putBack,
 		"look":               &c.look,

@@ -104,12 +104,36 @@ func noPartition(err error) bool {
 	return errors.As(err, &pgErr) && pgErr.Code == "23514" && pgErr.TableName == "history" && pgErr.ConstraintName == ""
 }
 
-// complete ends plain successes.
+// complete ends plain successes: first those whose rows lie where their claims left them, then those that lie elsewhere by now.
 func (q *Queue) complete(ctx context.Context, items []*item, history string) error {
+	inPlace := where(items, func(i *item) bool { return open(i) && i.row.inPlace() })
+	if err := q.completeInPlace(ctx, inPlace, history); err != nil {
+		return err
+	}
+	if items = where(items, open); len(items) == 0 {
+		return nil
+	}
 	ids, attempts := fences(items)
 	sql, args := q.sql.complete, []any{q.config.Name, ids, attempts, history == historySlim}
 	if history == historyOff {
 		sql, args = q.sql.completeForget, args[:3]
+	}
+	return q.succeeded(ctx, items, sql, args)
+}
+
+// completeInPlace ends those of items whose rows nobody has written since their claims.
+func (q *Queue) completeInPlace(ctx context.Context, items []*item, history string) error {
+	if len(items) == 0 {
+		return nil
+	}
+	ids, attempts := fences(items)
+	places := make([]pgtype.TID, len(items))
+	for i, item := range items {
+		places[i] = item.row.place
+	}
+	sql, args := q.sql.completeAt, []any{q.config.Name, ids, attempts, places, history == historySlim}
+	if history == historyOff {
+		sql, args = q.sql.forgetAt, args[:4]
 	}
 	return q.succeeded(ctx, items, sql, args)
 }
