@@ -37,6 +37,10 @@ func TestC34_TheReaperIsOneStatement(t *testing.T) {
 	reaps := 0
 	for _, sql := range sent.sent {
 		switch {
+		case strings.Contains(sql, "AS lapsed"): // which queues are worth a reap; decides nothing
+			if strings.Contains(sql, "UPDATE") {
+				t.Errorf("the question whether a lease ran out locks or writes:\n%s", sql)
+			}
 		case strings.Contains(sql, "lease_expires_at < now()"):
 			reaps++
 			if !strings.Contains(sql, "FOR UPDATE SKIP LOCKED") || !strings.Contains(sql, "UPDATE \"pgqueue\".jobs") {

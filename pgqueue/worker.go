@@ -122,6 +122,7 @@ func (w *Worker) addQueues(mux *Mux) ([]reaper.Target, error) {
 		handlers: handlers, maxResult: w.client.maxPayload, codecs: w.client.codecs, progress: w.progress, ends: w.control,
 	}
 	var targets []reaper.Target
+	look := &lookout{}
 	for _, name := range slices.Sorted(maps.Keys(w.config.Queues)) {
 		queue, err := w.client.store.Queue(w.pool, jobstore.QueueConfig{
 			Name: name, WorkerID: w.config.ID, Kinds: names, Poll: w.config.Queues[name].Poll,
@@ -141,7 +142,8 @@ func (w *Worker) addQueues(mux *Mux) ([]reaper.Target, error) {
 			poll = runner.DefaultPoll
 		}
 		w.probes.queues = append(w.probes.queues, &probedQueue{queue: queue, tell: run.Probed, poll: poll})
-		target := reaper.Target{Name: name, Recoverer: wakeAfter{queue, run}}
+		target := reaper.Target{Name: name, Recoverer: recoverer{queue, run, look}}
+		look.queues = append(look.queues, queue)
 		if len(targets) == 0 {
 			target.Maintainer = queue
 		}
@@ -150,16 +152,20 @@ func (w *Worker) addQueues(mux *Mux) ([]reaper.Target, error) {
 	return targets, nil
 }
 
-// wakeAfter wakes the runner of a queue when the reaper has returned jobs to it.
-type wakeAfter struct {
+// recoverer reaps a queue where a lease has run out, and wakes its runner when that has returned jobs to it.
+type recoverer struct {
 	*jobstore.Queue
 	runner *jobRunner
+	look   *lookout
 }
 
-func (w wakeAfter) Recover(ctx context.Context, limit int) (reaper.Recovered, error) {
-	recovered, err := w.Queue.Recover(ctx, limit)
+func (r recoverer) Recover(ctx context.Context, limit int) (reaper.Recovered, error) {
+	if lapsed, err := r.look.lapsed(ctx, r.Queue); err != nil || !lapsed {
+		return reaper.Recovered{}, err
+	}
+	recovered, err := r.Queue.Recover(ctx, limit)
 	if recovered.Requeued+recovered.Superseded > 0 {
-		w.runner.Wake()
+		r.runner.Wake()
 	}
 	return recovered, err
 }

@@ -19,10 +19,11 @@ const (
 
 // Config says how often a [Reaper] works and how much at a time. The zero value of a field means its default.
 type Config struct {
-	// Interval is the time between two passes of a target, from the end of one to the start of the next. 5 s.
+	// Interval is the longest time between two passes of a target, from the end of one to the start of the next. The passes of all
+	// targets start together. 5 s.
 	Interval time.Duration
 
-	// Jitter is the share by which each wait differs at random, either way, so that a fleet does not reap in step.
+	// Jitter is the share by which each wait is shorter, at random, so that a fleet does not reap in step.
 	// From 0 to below 1; 0 means the default of 0.2, a negative one means none.
 	Jitter float64
 

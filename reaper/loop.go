@@ -17,7 +17,6 @@ const maxRepeats = 100
 func (r *Reaper) recoverLoop(ctx context.Context, t *target) {
 	var outage *outage // nil while the target works
 	for ctx.Err() == nil {
-		wait := r.jittered(r.config.Interval)
 		if outage == nil || r.overcome(ctx, t, outage) {
 			switch _, err := r.pass(ctx, t); {
 			case ctx.Err() != nil:
@@ -34,8 +33,11 @@ func (r *Reaper) recoverLoop(ctx context.Context, t *target) {
 				outage = nil
 			}
 		}
+		var wait time.Duration
 		if outage != nil {
-			wait = outage.wait(wait)
+			wait = outage.wait(r.jittered(r.config.Interval))
+		} else {
+			wait = time.Until(r.wave(time.Now()))
 		}
 		down, next := outage != nil, time.Now().Add(wait)
 		r.update(t, func(status *TargetStatus) { status.Outage, status.NextPass = down, next })

@@ -24,8 +24,9 @@ type Reaper struct {
 	targets   []*target
 	observers observers
 
-	mu      sync.Mutex // guards running and the status of each target
+	mu      sync.Mutex // guards what follows and the status of each target
 	running bool
+	next    time.Time // when the next pass over all targets is
 }
 
 // target is a Target with what the reaper remembers of it.
@@ -175,9 +176,21 @@ func (r *Reaper) await(done <-chan struct{}) error {
 	}
 }
 
-// jittered is a duration that differs from d by at most the configured share.
+// wave is when the next pass after now is: for all targets at the same time, so that those that share a store can share what
+// they ask of it. It differs from that of other processes.
+func (r *Reaper) wave(now time.Time) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !now.Before(r.next) {
+		r.next = now.Add(r.jittered(r.config.Interval))
+	}
+	return r.next
+}
+
+// jittered is a duration that is shorter than d by at most the configured share: d is a promise of how soon a lease that has run out
+// is seen.
 func (r *Reaper) jittered(d time.Duration) time.Duration {
-	return d + time.Duration((2*rand.Float64()-1)*r.config.Jitter*float64(d)) //nolint:gosec // spreads load, guards nothing
+	return d - time.Duration(rand.Float64()*r.config.Jitter*float64(d)) //nolint:gosec // spreads load, guards nothing
 }
 
 // pause waits for d and says whether ctx still runs.

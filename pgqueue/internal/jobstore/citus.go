@@ -23,7 +23,7 @@ func (s *Store) UseCitus() error {
 			return fmt.Errorf("jobstore: %w", err)
 		}
 	}
-	for _, text := range []*string{&s.sql.probe, &s.sql.stats, &s.sql.unknownKinds} {
+	for _, text := range []*string{&s.sql.probe, &s.sql.lapsed, &s.sql.stats, &s.sql.unknownKinds} {
 		*text = aboutOneQueue(*text)
 	}
 	s.sql.apart = true

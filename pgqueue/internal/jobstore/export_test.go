@@ -52,6 +52,9 @@ func (q *Queue) ReapFrom() string {
 	return q.reap.from.Time.Format(time.RFC3339Nano)
 }
 
+// ReapFromStart makes the next pass of the reaper start at the very beginning.
+func (q *Queue) ReapFromStart() { q.reap.move(beginning().runAt) }
+
 // AlwaysFull makes every claim a full scan, however slow the machine is.
 func (q *Queue) AlwaysFull() { q.marks.cheap = time.Hour }
 

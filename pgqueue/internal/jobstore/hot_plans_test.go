@@ -91,6 +91,7 @@ func hotStatements(f *fixture, claimed int) []hotStatement {
 		{"renew", []any{queueName, ids, attempts, int64(30e6)}, n, "jobs_pkey", false},
 		{"look", []any{queueName, ids}, n, "jobs_pkey", false},
 		{"reap", []any{queueName, 100, "-infinity"}, n, "jobs_running", false}, // nothing has expired: it reads what runs
+		{"lapsed", []any{[]string{queueName}, []string{"-infinity"}}, n + 1, "jobs_running", false},
 		{"reap_from", []any{queueName, "-infinity"}, n, "jobs_running", false},
 	}
 }
@@ -137,10 +138,10 @@ func (h hotStatement) check(t *testing.T, f *fixture, size int) {
 		t.Fatalf("%s: %v in %s", h.name, err, raw)
 	}
 	// Postgres reads a table of a few pages as fast as it looks some numbers up in an index, and may choose either, or to sort what it read.
-	either := size <= 1000 && (h.by == "jobs_pkey" || h.name == "reap")
+	either := size <= 1000 && (h.by == "jobs_pkey" || h.name == "reap" || h.name == "lapsed")
 	visited, scans := 0.0, 0
 	plans[0].Plan.all(func(node *planNode) {
-		if strings.HasSuffix(node.Type, "Sort") && node.reads("jobs") && !h.sorts && !either {
+		if strings.HasSuffix(node.Type, "Sort") && node.reads("jobs") && !h.sorts && !either && size > 0 {
 			t.Errorf("%s sorts rows of jobs:\n%s", h.name, raw)
 		}
 		if node.Relation != "jobs" || !strings.HasSuffix(node.Type, "Scan") {

@@ -48,6 +48,21 @@ h AS (
 )
 SELECT id, fate FROM u UNION ALL SELECT id, state FROM h;
 
+-- name: lapsed
+-- $1 queue[]  $2 the last answer about where to start, or '-infinity', of each. Has a lease of these queues run out, and where may the
+-- next reap start (see reap_from)? A worker asks this once for all of its queues and reaps only where the answer is yes: nearly
+-- always nothing has run out, and two statements a queue are what an idle worker would be busy with. Reads, locks nothing; that
+-- another session holds the row that ran out is for reap to find.
+-- * ORDER BY … LIMIT 1 instead of EXISTS, for which the planner, on statistics of another hour, may read the table.
+SELECT u.ord,
+       (SELECT true FROM {schema}.jobs j
+        WHERE j.queue = u.queue AND j.state = 'running' AND j.claimed_at >= ($2::timestamptz[])[u.ord] AND j.lease_expires_at < now()
+        ORDER BY j.claimed_at, j.id LIMIT 1) IS NOT NULL AS lapsed,
+       least((SELECT j.claimed_at FROM {schema}.jobs j
+              WHERE j.queue = u.queue AND j.state = 'running' AND j.claimed_at >= ($2::timestamptz[])[u.ord]
+              ORDER BY j.claimed_at, j.id LIMIT 1), now() - interval '1 minute') AS since
+FROM unnest($1::text[]) WITH ORDINALITY AS u(queue, ord);
+
 -- name: reap_from
 -- $1 queue  $2 the last answer (or '-infinity'). Where the next reap may start: the oldest claim that is still open, but a minute
 -- back at most recent, because a claim is stamped when it starts and visible when it commits. Without it every pass walks

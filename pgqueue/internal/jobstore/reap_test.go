@@ -2,13 +2,16 @@ package jobstore_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pgqueue/pgqueue/pgqueue/internal/jobstore"
 	"github.com/pgqueue/pgqueue/reaper"
 	"github.com/pgqueue/pgqueue/runner"
 )
@@ -145,6 +148,44 @@ func TestReapStartMark(t *testing.T) {
 	if back := query1[time.Time](f, `SELECT now() -- %s`).Sub(from); back < time.Minute || back > 10*time.Minute {
 		t.Fatalf("the start is %v back", back)
 	}
+}
+
+// One question for several queues: each answer is that queue's own, and where nothing has run out the next pass starts later.
+func TestLapsedTellsWhichQueue(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	elsewhere := f.newQueue(func(_ *pgxpool.Config, queue *jobstore.QueueConfig) { queue.Name = "elsewhere" })
+	queues := []*jobstore.Queue{f.queue, elsewhere}
+	expect := func(what string, want ...bool) {
+		t.Helper()
+		if got := must(jobstore.Lapsed(f.ctx, queues))(t); !slices.Equal(got, want) {
+			t.Fatalf("%s: %v, want %v", what, got, want)
+		}
+	}
+	expect("nothing runs", false, false)
+	f.claim1()
+	expect("a lease runs", false, false)
+	f.exec(`UPDATE %s.jobs SET claimed_at = now() - interval '1 hour', lease_expires_at = now() + interval '1 hour'`)
+	f.exec(`INSERT INTO %s.jobs (queue, kind, state, attempt, claimed_generation, claimed_at, lease_expires_at)
+		VALUES ('elsewhere', 'k', 'running', 1, 1, now() - interval '1 minute', now() - interval '1 second')`)
+	f.queue.ReapFromStart()
+	elsewhere.ReapFromStart()
+	expect("one has run out", false, true)
+	if recovered := must(elsewhere.Recover(f.ctx, 10))(t); recovered.Requeued != 1 {
+		t.Fatalf("recovered %+v", recovered)
+	}
+	expect("it was put back", false, false)
+	oldest := query1[time.Time](f, `SELECT min(claimed_at) FROM %s.jobs WHERE state = 'running'`)
+	if from := must(time.Parse(time.RFC3339Nano, f.queue.ReapFrom()))(t); !from.Equal(oldest) {
+		t.Errorf("the next pass starts at %s, the oldest open claim is of %s", from, oldest)
+	}
+	if from := must(time.Parse(time.RFC3339Nano, elsewhere.ReapFrom()))(t); time.Since(from) < 30*time.Second {
+		t.Errorf("the next pass starts at %s, and may miss a claim that has not committed", from)
+	}
+	// What is set back by hand is found when the passes begin anew.
+	f.exec(`UPDATE %s.jobs SET claimed_at = now() - interval '2 hours', lease_expires_at = now() - interval '1 second' WHERE state = 'running'`)
+	f.queue.ReapFromStart()
+	expect("set back by hand", true, false)
 }
 
 func TestMaintain(t *testing.T) {

@@ -62,6 +62,7 @@ type consumerStatements struct {
 	renew           string
 	reap            string
 	reapFrom        string
+	lapsed          string
 	revive          string
 	probe           string
 	settle          string
@@ -103,6 +104,7 @@ func (c *consumerStatements) load(schema string, found statements) error {
 		"renew":              &c.renew,
 		"reap":               &c.reap,
 		"reap_from":          &c.reapFrom,
+		"lapsed":             &c.lapsed,
 		"revive":             &c.revive,
 		"probe":              &c.probe,
 		"settle":             &c.settle,
