@@ -89,6 +89,9 @@ bench: setup setup-bench ## measure beside the peers and the raw statements (SCE
 bench-docs: setup setup-bench ## the same, and write pages with plots to docs/benchmarks
 	@cd bench && DOCS=../docs/benchmarks go run .
 
+bench-check: setup ## fail where pgqueue drains less than half of what its own statements do in a bare loop
+	@cd bench && SCENARIOS=drain ENGINES=pgqueue-tuned,raw JOBS=100000 ROUNDS=3 FLOOR=0.5 go run . >/dev/null
+
 test-bench-peers: setup-tests setup-bench ## run the tests of bench with the peers that need Node or PgQ
 	cd bench && go vet -tags peers ./... && $(GOTEST) -tags peers -run TestPeers ./...
 
@@ -122,6 +125,7 @@ ci: ## what CI runs
 	$(MAKE) --no-print-directory test-oldest RACE=
 	$(MAKE) --no-print-directory test-newest RACE=
 	$(MAKE) --no-print-directory test-poolers-quick
+	$(MAKE) --no-print-directory bench-check
 
 db-up: ## start a Postgres for development in Docker, on port 5433
 	docker compose up -d --wait
@@ -148,4 +152,4 @@ $(GOLANGCI):
 	  > .bin/install.log 2>&1 || { cat .bin/install.log; exit 1; }
 	@mv .bin/golangci-lint $@
 
-.PHONY: help demo-outbox demo-embeddings demo demo-serve demo-clean test test-full test-oldest test-newest test-matrix test-containers test-poolers test-poolers-quick test-citus test-browser pictures fuzz lint bench bench-docs test-bench-peers ci db-up db-down assets assets-check test-assets setup setup-assets setup-bench setup-tests
+.PHONY: help demo-outbox demo-embeddings demo demo-serve demo-clean test test-full test-oldest test-newest test-matrix test-containers test-poolers test-poolers-quick test-citus test-browser pictures fuzz lint bench bench-check bench-docs test-bench-peers ci db-up db-down assets assets-check test-assets setup setup-assets setup-bench setup-tests

@@ -95,7 +95,10 @@ func run(ctx context.Context, settings settings, out, notes io.Writer) error {
 		}
 		all = append(all, results...)
 	}
-	return writeTable(notes, where.heading(), all)
+	if err := writeTable(notes, where.heading(), all); err != nil {
+		return err
+	}
+	return aboveFloor(all, settings.floor)
 }
 
 // startProfile writes a CPU profile to path until the returned function is called; an empty path means none.

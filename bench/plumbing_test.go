@@ -90,6 +90,28 @@ func TestMedian(t *testing.T) {
 	}
 }
 
+func TestFloorIsOfTheDrainBesideRaw(t *testing.T) {
+	ratio := func(figure, to string, value float64) result {
+		return result{Metric: "ratio", Figure: figure, Of: "pgqueue", To: to, Value: value}
+	}
+	for name, test := range map[string]struct {
+		results []result
+		fails   bool
+	}{
+		"above":          {[]result{ratio("jobs_per_s", "raw", 0.7), ratio("jobs_per_s", "river", 0.1)}, false},
+		"below":          {[]result{ratio("jobs_per_s", "raw", 0.7), ratio("jobs_per_s", "raw", 0.4)}, true},
+		"not compared":   {[]result{ratio("jobs_per_s", "river", 3)}, true},
+		"another figure": {[]result{ratio("wal_bytes_per_job", "raw", 0.9)}, true},
+	} {
+		if err := aboveFloor(test.results, 0.5); (err != nil) != test.fails {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := aboveFloor(test.results, 0); err != nil {
+			t.Errorf("%s: %v without a floor", name, err)
+		}
+	}
+}
+
 func TestSettingsAreRead(t *testing.T) {
 	env := map[string]string{"JOBS": "5", "ROUNDS": "2", "SECONDS": "7", "ENGINES": "raw,river-defaults", "SCENARIOS": "latency,1,6"}
 	got, err := readSettings(func(name string) string { return env[name] })

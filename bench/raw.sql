@@ -11,10 +11,11 @@ WITH claimed AS (
              CROSS JOIN LATERAL (
                 SELECT r.ctid FROM {schema}.jobs r
                 WHERE r.queue = $1 AND r.priority = p.priority AND r.state = 'pending' AND r.run_at <= statement_timestamp()
-                  AND (r.run_at, r.id) >= (p.since, p.since_id) AND ($5::text[] IS NULL OR r.kind = ANY ($5::text[]))
+                  AND (r.run_at, r.id) >= (p.since, p.since_id)
                   AND CASE WHEN r.kind = ANY (ARRAY (
                         SELECT h.kind FROM {schema}.paused_kinds h
-                        WHERE h.queue IN ('', $1) AND coalesce(h.paused_until, 'infinity') > statement_timestamp())) THEN NULL ELSE 1 END IS NOT NULL
+                        WHERE h.queue IN ('', $1) AND coalesce(h.paused_until, 'infinity') > statement_timestamp())) THEN NULL
+                      WHEN $5::text[] IS NULL OR r.kind = ANY ($5::text[]) THEN 1 END IS NOT NULL
                 ORDER BY r.run_at, r.id LIMIT $2 FOR UPDATE SKIP LOCKED) c
         ORDER BY p.ord LIMIT $2))
       AND NOT EXISTS (SELECT FROM {schema}.queues q

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -49,6 +50,29 @@ func ratios(results []result) (ratios []result) {
 		}
 	}
 	return ratios
+}
+
+// aboveFloor fails where pgqueue drains less than the share floor of what its own statements do in a bare loop, and where that was not
+// measured. Both come from the same minutes on the same machine, so the share says something about the code, however
+// slow the machine is.
+func aboveFloor(results []result, floor float64) error {
+	if floor == 0 {
+		return nil
+	}
+	compared := 0
+	for _, r := range results {
+		if r.Metric != "ratio" || r.Figure != "jobs_per_s" || r.To != "raw" {
+			continue
+		}
+		compared++
+		if r.Value < floor {
+			return fmt.Errorf("%s reaches %.2f of the raw statements with history %s, the floor is %.2f", r.Of, r.Value, onOff(r.History), floor)
+		}
+	}
+	if compared == 0 {
+		return errors.New("FLOOR needs a drain of pgqueue and of raw: SCENARIOS=1 ENGINES=pgqueue,raw")
+	}
+	return nil
 }
 
 func byDefault(engine string) bool { return strings.HasSuffix(engine, "-"+defaults) }

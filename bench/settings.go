@@ -17,6 +17,7 @@ type settings struct {
 	scenarios []int    // SCENARIOS: comma-separated numbers or names. Default all
 	profile   string   // CPUPROFILE: where to write a CPU profile of this process
 	docs      string   // DOCS: a folder for pages with plots. Default none
+	floor     float64  // FLOOR: the run fails where pgqueue drains less than this share of the raw statements. 0 means never
 }
 
 // settingNames are the variables in the order in which a command names them.
@@ -34,8 +35,17 @@ func readSettings(getenv func(string) string) (settings settings, err error) {
 	}
 	settings.engines = list(getenv("ENGINES"))
 	settings.scenarios, err = chooseScenarios(list(getenv("SCENARIOS")))
+	if err != nil {
+		return settings, err
+	}
 	settings.profile, settings.docs = getenv("CPUPROFILE"), getenv("DOCS")
-	return settings, err
+	if text := getenv("FLOOR"); text != "" {
+		settings.floor, err = strconv.ParseFloat(text, 64)
+		if err != nil || !(settings.floor > 0 && settings.floor <= 1) {
+			return settings, fmt.Errorf("FLOOR must be above 0 and at most 1, is %q", text)
+		}
+	}
+	return settings, nil
 }
 
 // chooseScenarios reads numbers and names; none mean all.

@@ -15,8 +15,8 @@ const (
 )
 
 // SetPeers tells how many other processes serve the queue now. With zero, the default, an idle runner follows a hint at once;
-// otherwise after a random time of up to a millisecond for each of the others, and 20 ms at most. It may be called by any
-// goroutine at any time.
+// otherwise after a random time of up to a millisecond for each of the others, and 20 ms at most; and in a backlog it has one claim
+// under way at a time, not two. It may be called by any goroutine at any time.
 func (r *Runner[P, R]) SetPeers(n int) { r.peers.Store(int64(n)) }
 
 // herdDelay is how long an idle runner waits after a hint: up to a millisecond for each other process, 20 ms at most. A

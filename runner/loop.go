@@ -144,11 +144,15 @@ func (s *session[P, R]) plan(now time.Time) (do plan) {
 
 // overlapFrom is the size from which two claims may be under way at a time. In a backlog the claims of one runner are what
 // limits it: while thousands of tasks are read and handed out, the next ones can be claimed. A small claim is over before
-// that would pay, and two cost more than one.
+// that would pay, and two cost more than one. Nor does it pay beside other processes: they claim meanwhile, and each claim walks over
+// what all others have locked.
 const overlapFrom = 512
 
+// overlapping says whether claims may overlap now. The lock is held.
+func (s *session[P, R]) overlapping() bool { return s.full && s.overlaps && s.r.peers.Load() <= 0 }
+
 // mayOverlap says whether a second claim may join the one that is under way. The lock is held.
-func (s *session[P, R]) mayOverlap() bool { return s.claims == 1 && s.full && s.overlaps }
+func (s *session[P, R]) mayOverlap() bool { return s.claims == 1 && s.overlapping() }
 
 // planClaim plans a claim if there is room for what it brings. The lock is held.
 func (s *session[P, R]) planClaim(do *plan) {
@@ -157,7 +161,7 @@ func (s *session[P, R]) planClaim(do *plan) {
 		s.room = true
 		return
 	}
-	do.step, do.asked, do.overlap = stepClaim, asked, s.full && s.overlaps && limit >= overlapFrom
+	do.step, do.asked, do.overlap = stepClaim, asked, s.overlapping() && limit >= overlapFrom
 	do.request = ClaimRequest{Limit: limit, Classes: s.rotation.order(), Lease: s.cfg.Lease}
 	if s.kinds.named {
 		for _, k := range asked {
@@ -255,7 +259,7 @@ func (s *session[P, R]) wantLimit() (limit int, filling bool) {
 	room := ahead + free - (s.buffer.length - s.kinds.collected()) - s.promised
 	if room > limit && 2*room >= ahead {
 		limit, filling = room, true
-		if s.full && s.overlaps && ahead/2 >= overlapFrom {
+		if s.overlapping() && ahead/2 >= overlapFrom {
 			limit = min(limit, ahead/2) // and another claim for the other half
 		}
 	}

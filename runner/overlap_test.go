@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// In a backlog of large claims two are under way at a time, never more; small claims come one after the other.
+// In a backlog of large claims two are under way at a time, never more; small claims come one after the other, and so do all where
+// other processes serve the queue.
 func TestClaimsOverlapInABacklog(t *testing.T) {
 	for _, test := range []struct {
-		batch int
-		want  int32
-	}{{4 * overlapFrom, 2}, {64, 1}} {
+		batch, peers int
+		want         int32
+	}{{4 * overlapFrom, 0, 2}, {64, 0, 1}, {4 * overlapFrom, 1, 1}} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake(20 * test.batch)
 			var now, most atomic.Int32
@@ -29,6 +30,7 @@ func TestClaimsOverlapInABacklog(t *testing.T) {
 				ran.Add(1)
 				return nil
 			}), Config{Batch: test.batch, Workers: 4, Poll: time.Hour})
+			r.SetPeers(test.peers)
 			pass(time.Minute)
 			stop()
 			if err := <-ended; err != nil {
@@ -38,7 +40,7 @@ func TestClaimsOverlapInABacklog(t *testing.T) {
 				t.Errorf("batch %d: %d tasks ran, %+v", test.batch, ran.Load(), r.Status().Outcomes)
 			}
 			if most.Load() != test.want {
-				t.Errorf("batch %d: at most %d claims under way, want %d", test.batch, most.Load(), test.want)
+				t.Errorf("batch %d, %d others: at most %d claims under way, want %d", test.batch, test.peers, most.Load(), test.want)
 			}
 		})
 	}

@@ -40,6 +40,7 @@ type markSet struct {
 	fullCost [2]time.Duration // of the last two full scans: one slow one may be chance
 	markCost time.Duration    // of the last scan from the marks, and when it was
 	markTime time.Time
+	wasFull  bool // the last scan was
 }
 
 // start is where a claim begins, and what done must know about it.
@@ -146,7 +147,9 @@ func (m *marks) wantFull(set *markSet) bool {
 		return !set.filled || cost <= m.cheap/backlogShare || time.Since(set.lastFull) >= backlogGap
 	}
 	if time.Since(set.markTime) < markCostAge && cost <= 2*set.markCost {
-		return true // both are slow: it is the server, not the walk
+		// Both are slow: it is the server, not the walk. Or it was: right behind a crowd of jobs of other kinds the margin keeps
+		// the marks before them for a while. So the marks are tried again at every other claim.
+		return !set.wasFull
 	}
 	gap := min(max(9*cost, m.poll), m.longest)
 	return time.Since(set.lastFull) >= gap
@@ -161,6 +164,7 @@ func (m *marks) done(from start, head envelope, classes []int16, rows []claimedR
 		return
 	}
 	set.filled = len(rows) >= limit
+	set.wasFull = from.full
 	cost := max(time.Duration(head.took)*time.Microsecond-time.Duration(len(rows))*rowCost, 0)
 	if from.full {
 		set.fullCost[0], set.fullCost[1], set.lastFull = set.fullCost[1], cost, time.Now()

@@ -59,6 +59,10 @@ func TestFullScansAreRationedWhenDear(t *testing.T) {
 	want(m, 20*time.Millisecond, true, "second")
 	want(m, 15*time.Millisecond, false, "dear")
 	want(m, 20*time.Millisecond, true, "scans from the mark are no cheaper: it is the server")
+	want(m, 20*time.Millisecond, false, "or is it? the marks may have passed what was in the way")
+	want(m, 20*time.Millisecond, true, "it is the server still")
+	want(m, time.Millisecond, false, "tried again")
+	want(m, time.Millisecond, false, "scans from the mark are cheap now")
 }
 
 func TestProbeThatFindsNothingIsAFullScan(t *testing.T) {
