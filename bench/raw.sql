@@ -5,11 +5,11 @@ WITH claimed AS (
     UPDATE {schema}.jobs AS j
     SET state = 'running', attempt = j.attempt + 1, claimed_generation = j.generation, claimed_by = $4,
         claimed_at = statement_timestamp(), lease_expires_at = statement_timestamp() + $3::bigint * interval '1 microsecond'
-    WHERE j.queue = $1 AND j.ctid = ANY (ARRAY (
-        SELECT c.ctid
+    WHERE j.queue = $1 AND j.id = ANY (ARRAY (
+        SELECT c.id
         FROM unnest($6::smallint[], $7::timestamptz[], $8::bigint[]) WITH ORDINALITY AS p(priority, since, since_id, ord)
              CROSS JOIN LATERAL (
-                SELECT r.ctid FROM {schema}.jobs r
+                SELECT r.id FROM {schema}.jobs r
                 WHERE r.queue = $1 AND r.priority = p.priority AND r.state = 'pending' AND r.run_at <= statement_timestamp()
                   AND (r.run_at, r.id) >= (p.since, p.since_id)
                   AND CASE WHEN r.kind = ANY (ARRAY (

@@ -122,7 +122,7 @@ func (w *Worker) addQueues(mux *Mux) ([]reaper.Target, error) {
 		handlers: handlers, maxResult: w.client.maxPayload, codecs: w.client.codecs, progress: w.progress, ends: w.control,
 	}
 	var targets []reaper.Target
-	look := &lookout{}
+	look := newLookout()
 	for _, name := range slices.Sorted(maps.Keys(w.config.Queues)) {
 		queue, err := w.client.store.Queue(w.pool, jobstore.QueueConfig{
 			Name: name, WorkerID: w.config.ID, Kinds: names, Poll: w.config.Queues[name].Poll,
@@ -164,6 +164,7 @@ func (r recoverer) Recover(ctx context.Context, limit int) (reaper.Recovered, er
 		return reaper.Recovered{}, err
 	}
 	recovered, err := r.Queue.Recover(ctx, limit)
+	r.look.reaped(r.Queue, err != nil || recovered.Total() >= limit)
 	if recovered.Requeued+recovered.Superseded > 0 {
 		r.runner.Wake()
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// loop claims until the session stops. One claim is under way at a time, or two in a backlog; see overlapFrom.
+// loop claims until the session stops. One claim is under way at a time, or two in a backlog where no other process serves the queue; see overlapFrom.
 func (s *session[P, R]) loop() {
 	defer s.claimers.Wait()
 	timer := time.NewTimer(time.Hour)

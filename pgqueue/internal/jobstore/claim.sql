@@ -9,9 +9,9 @@
 --
 -- * = ANY (ARRAY (...)) runs the inner SELECT exactly once. As IN (... LIMIT n ...) or a joined subquery it may be run
 --   again for every outer row, and one claim then takes the whole queue.
--- * The rows are found again by where they lie (ctid), which saves a walk down the primary key for each. They are locked by then, so they
---   stay there. A row that was changed between the snapshot and its lock (a replacement, an edit) lies where the snapshot sees nothing:
---   it is left out, and is the next claim's. place is where the claimed version lies, for the completion: see complete_at.
+-- * The rows are found again by their numbers and not by where they lie (ctid), although that would be cheaper: a row that was replaced between
+--   the snapshot and its lock lies where the snapshot sees nothing. It would be left out, the answer would be one short and look like the
+--   end of the backlog, and the marks would pass over all that is left. place is where the claimed version lies, for complete_at.
 -- * Each priority is an index range of its own, read in index order: a million future jobs of priority 1 do not hide
 --   priority 2, and the backlog is never sorted.
 -- * ORDER BY p.ord costs nothing, the ordinality is already in that order, and it must stay exactly that. With run_at, id
@@ -42,11 +42,11 @@ WITH claimed AS (
     UPDATE {schema}.jobs AS j
     SET state = 'running', attempt = j.attempt + 1, claimed_generation = j.generation, claimed_by = $4,
         claimed_at = statement_timestamp(), lease_expires_at = statement_timestamp() + $3::bigint * interval '1 microsecond'
-    WHERE j.queue = $1 AND j.ctid = ANY (ARRAY (
-        SELECT c.ctid
+    WHERE j.queue = $1 AND j.id = ANY (ARRAY (
+        SELECT c.id
         FROM unnest($6::smallint[], $7::timestamptz[], $8::bigint[]) WITH ORDINALITY AS p(priority, since, since_id, ord)
              CROSS JOIN LATERAL (
-                SELECT r.ctid FROM {schema}.jobs r
+                SELECT r.id FROM {schema}.jobs r
                 WHERE r.queue = $1 AND r.priority = p.priority AND r.state = 'pending' AND r.run_at <= statement_timestamp()
                   AND (r.run_at, r.id) >= (p.since, p.since_id)
                   AND CASE WHEN r.kind = ANY (ARRAY (

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,7 +57,7 @@ type hotStatement struct {
 	name    string
 	args    []any
 	returns int    // rows of jobs that it is about, or reads on purpose
-	by      string // the index by which it finds them; "" = none, they lie where they were
+	by      string // the indexes by which it finds them; "" = none, they lie where they were
 	sorts   bool   // its own arguments, or the first row of each priority
 }
 
@@ -86,7 +87,7 @@ func hotStatements(f *fixture, claimed int) []hotStatement {
 		{"enqueue_one_hint", append(one, "channel"), 0, "", false},
 		{"enqueue", keyed, 0, "jobs_key", true},
 		{"probe", []any{[]string{queueName}, begin, make([]int64, 4), []string{"k"}}, 100, "jobs_ready", true},
-		{"claim", []any{queueName, 64, int64(30e6), "w", []string{"k"}, []int16{1, 2, 3, 4}, begin, make([]int64, 4)}, 64, "jobs_ready", false},
+		{"claim", []any{queueName, 64, int64(30e6), "w", []string{"k"}, []int16{1, 2, 3, 4}, begin, make([]int64, 4)}, 64, "jobs_ready jobs_pkey", false},
 		{"complete_at", []any{queueName, ids, attempts, places, false}, n, "", false},
 		{"complete_forget_at", []any{queueName, ids, attempts, places}, n, "", false},
 		{"complete", []any{queueName, ids, attempts, false}, n, "jobs_pkey", false},
@@ -158,7 +159,7 @@ func (h hotStatement) check(t *testing.T, f *fixture, size int) {
 		if node.Type == "Seq Scan" && size > 0 && !either {
 			t.Errorf("%s reads the whole table:\n%s", h.name, raw)
 		}
-		if h.by != "" && node.Index != "" && node.Index != h.by && node.Rows+node.Filtered > 0 {
+		if h.by != "" && node.Index != "" && !slices.Contains(strings.Fields(h.by), node.Index) && node.Rows+node.Filtered > 0 {
 			t.Errorf("%s goes by %s instead of %s:\n%s", h.name, node.Index, h.by, raw)
 		}
 		if h.by == "" && node.Type != "Tid Scan" && size > 0 {

@@ -146,12 +146,12 @@ func (m *marks) wantFull(set *markSet) bool {
 		// In a backlog claims follow each other at once, and what one has taken is in the way of the next.
 		return !set.filled || cost <= m.cheap/backlogShare || time.Since(set.lastFull) >= backlogGap
 	}
+	gap := min(max(9*cost, m.poll), m.longest)
 	if time.Since(set.markTime) < markCostAge && cost <= 2*set.markCost {
 		// Both are slow: it is the server, not the walk. Or it was: right behind a crowd of jobs of other kinds the margin keeps
 		// the marks before them for a while. So the marks are tried again at every other claim.
-		return !set.wasFull
+		return !set.wasFull || time.Since(set.lastFull) >= gap
 	}
-	gap := min(max(9*cost, m.poll), m.longest)
 	return time.Since(set.lastFull) >= gap
 }
 
@@ -227,7 +227,11 @@ func (m *marks) probed(from start, due bool, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	set, ok := m.sets[from.kinds]
-	if !ok || due || !from.full {
+	if !ok {
+		return
+	}
+	set.wasFull = from.full
+	if due || !from.full {
 		return
 	}
 	set.fullCost[0], set.fullCost[1], set.lastFull = set.fullCost[1], took, time.Now()

@@ -63,6 +63,18 @@ func TestFullScansAreRationedWhenDear(t *testing.T) {
 	want(m, 20*time.Millisecond, true, "it is the server still")
 	want(m, time.Millisecond, false, "tried again")
 	want(m, time.Millisecond, false, "scans from the mark are cheap now")
+
+	m = newMarks()
+	for range 3 {
+		scanned(m, 20*time.Millisecond)
+	}
+	want(m, 20*time.Millisecond, true, "it is the server")
+	m.age(2 * time.Second)
+	want(m, 20*time.Millisecond, true, "a poll later, whatever the scan before was")
+	m.probed(m.begin("k", "k", allClasses()), false, 20*time.Millisecond) // from the marks
+	if from := m.begin("k", "k", allClasses()); !from.full {
+		t.Error("after a probe from the marks it is the turn of a full one")
+	}
 }
 
 func TestProbeThatFindsNothingIsAFullScan(t *testing.T) {

@@ -57,7 +57,7 @@ SELECT id, fate FROM u UNION ALL SELECT id, state FROM h;
 SELECT u.ord,
        (SELECT true FROM {schema}.jobs j
         WHERE j.queue = u.queue AND j.state = 'running' AND j.claimed_at >= ($2::timestamptz[])[u.ord] AND j.lease_expires_at < now()
-        ORDER BY j.claimed_at, j.id LIMIT 1) IS NOT NULL AS lapsed,
+        ORDER BY j.claimed_at, j.id LIMIT 1) IS NOT NULL OR current_setting('transaction_read_only')::boolean AS lapsed,
        least((SELECT j.claimed_at FROM {schema}.jobs j
               WHERE j.queue = u.queue AND j.state = 'running' AND j.claimed_at >= ($2::timestamptz[])[u.ord]
               ORDER BY j.claimed_at, j.id LIMIT 1), now() - interval '1 minute') AS since

@@ -188,6 +188,15 @@ func TestLapsedTellsWhichQueue(t *testing.T) {
 	expect("set back by hand", true, false)
 }
 
+// On a server that has been demoted nothing can be written. A worker learns it from its reap, so the question must not keep it from that.
+func TestLapsedWhereNothingCanBeWritten(t *testing.T) {
+	t.Parallel()
+	f := open(t, setting("default_transaction_read_only", "on"))
+	if got := must(jobstore.Lapsed(f.ctx, []*jobstore.Queue{f.queue}))(t); !got[0] {
+		t.Error("the worker would not try to write")
+	}
+}
+
 func TestMaintain(t *testing.T) {
 	t.Parallel()
 	f := open(t)

@@ -47,7 +47,7 @@ type fence struct {
 
 func (i *item) fence() fence { return fence{i.row.ID, i.row.Attempt} }
 
-// Report stores verdicts in few statements. Successes without a result take one fast statement; what it leaves out
+// Report stores verdicts in few statements. Successes without a result take one fast statement, and a second where rows have moved; what they leave out
 // joins the other verdicts in finish and put_back, one transaction; what these leave out is looked at. Rows are written
 // in order of id and never waited for, so batches cannot deadlock.
 //
