@@ -193,17 +193,15 @@ func (r *run) message(text string) {
 		r.heard(func(status *Status) { status.Discarded++ })
 		return
 	}
-	lost := r.control.add(text) == overflow
-	if lost && r.config.OnConnect != nil {
-		r.hints.addAll()
-		lost = false
+	r.heard(func(status *Status) { status.Control++ }) // before anybody can be told of it
+	if r.control.add(text) != overflow {
+		return
 	}
-	r.heard(func(status *Status) {
-		status.Control++
-		if lost {
-			status.Discarded++
-		}
-	})
+	if r.config.OnConnect != nil {
+		r.hints.addAll()
+		return
+	}
+	r.heard(func(status *Status) { status.Discarded++ })
 }
 
 // echo takes what arrived on the listener's own channel.
