@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -302,9 +303,10 @@ func TestSubscriptionsCloseAtAnyTime(t *testing.T) {
 		t.Errorf("a wait that was given up: %v", err)
 	}
 	var group sync.WaitGroup
+	var closed atomic.Bool
 	for range 4 {
 		group.Go(func() {
-			for n := range int64(1000) {
+			for n := int64(0); !closed.Load() || n < 1000; n++ { // so that one is left for next, whoever reads faster
 				sub.VerdictDone(runner.VerdictEvent{Token: &jobstore.Row{ID: n}, Outcome: runner.Succeeded})
 			}
 		})
@@ -316,6 +318,7 @@ func TestSubscriptionsCloseAtAnyTime(t *testing.T) {
 	next(t, sub)
 	sub.Close()
 	sub.Close()
+	closed.Store(true)
 	group.Wait()
 }
 
