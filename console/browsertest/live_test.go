@@ -113,6 +113,7 @@ func TestDark(t *testing.T) {
 	tb.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}, {Name: "prefers-reduced-motion", Value: "reduce"}}))
 	for name, path := range screens() {
 		tb.goTo(path)
+		tb.waitFor(settled)
 		tb.accessible()
 		if name == "overview" || name == "job-dead" || name == "performance" {
 			tb.screenshot(name + "-dark")
