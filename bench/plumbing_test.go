@@ -112,6 +112,15 @@ func TestFloorIsOfTheDrainBesideRaw(t *testing.T) {
 	}
 }
 
+func TestFloorIsAShare(t *testing.T) {
+	for text, want := range map[string]float64{"": 0, "0.5": 0.5, "1": 1, "0": -1, "1.5": -1, "-0.5": -1, "NaN": -1, "half": -1} {
+		got, err := readSettings(func(name string) string { return map[string]string{"FLOOR": text}[name] })
+		if (err != nil) != (want < 0) || err == nil && got.floor != want {
+			t.Errorf("FLOOR=%q: %v, %v", text, got.floor, err)
+		}
+	}
+}
+
 func TestSettingsAreRead(t *testing.T) {
 	env := map[string]string{"JOBS": "5", "ROUNDS": "2", "SECONDS": "7", "ENGINES": "raw,river-defaults", "SCENARIOS": "latency,1,6"}
 	got, err := readSettings(func(name string) string { return env[name] })

@@ -1,9 +1,11 @@
 package jobstore_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/pgqueue/pgqueue/pgqueue/internal/jobstore"
 	"github.com/pgqueue/pgqueue/runner"
 )
 
@@ -57,6 +59,29 @@ func TestSuccessFindsARowThatHasMoved(t *testing.T) {
 			runner.Succeeded, runner.Succeeded, runner.Succeeded, runner.Succeeded)
 		if n := query1[int](f, `SELECT count(*)::int FROM %s.jobs`); n != 0 {
 			t.Errorf("history %s: %d jobs are left", history, n)
+		}
+	}
+}
+
+// A row in its place is completed in one statement that walks no index, and one that a renewal has moved in one that looks it up: neither
+// asks twice.
+func TestCompletionSendsOneStatement(t *testing.T) {
+	t.Parallel()
+	for _, history := range []string{"full", "off"} {
+		log := &statementLog{}
+		f := open(t, traced(log))
+		if err := f.store.SetHistory(f.ctx, f.pool, queueName, history); err != nil {
+			t.Fatal(err)
+		}
+		stays, renewed := f.claim1(), f.claim1()
+		must(f.queue.Renew(f.ctx, []runner.Token{renewed}, time.Minute))(t)
+		for row, inPlace := range map[*jobstore.Row]bool{stays: true, renewed: false} {
+			log.take()
+			f.report([]verdict{succeed(row)}, runner.Succeeded)
+			sent := log.take()
+			if len(sent) != 1 || strings.Contains(sent[0], "f.place") != inPlace {
+				t.Errorf("history %s, in its place: %v: sent\n%s", history, inPlace, strings.Join(sent, "\n"))
+			}
 		}
 	}
 }

@@ -19,8 +19,7 @@
 
 -- name: complete_at
 -- The fast path of success without a result: $1 queue  $2 id[]  $3 attempt[]  $4 place[]  $5 slim: leave the payload behind.
--- place is where the claim left the row (its ctid), and so where a job that ran for a moment still lies: no index is walked, where
--- looking up the number costs a third of a completion. The fence is the whole one nevertheless, the number included, as by now
+-- place is where the claim left the row (its ctid), and so where a job that ran for a moment still lies: no index is walked. The fence is the whole one nevertheless, the number included, as by now
 -- another row may lie there. What was renewed, reaped or changed since lies elsewhere, does not come back, and goes on to complete.
 -- IS NOT DISTINCT FROM is = for what is never NULL, and no condition of an index: with = the planner prefers the primary key for
 -- thousands of rows. The DELETE goes by place too. A row that changed between snapshot and lock is left out as well.
